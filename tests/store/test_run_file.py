@@ -1,18 +1,16 @@
 """The run file as its readers meet it: finished, running, killed, damaged, not ours."""
 
-import dataclasses
 import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import h5py
-import msgspec
 import numpy as np
 import pytest
 import xarray
 from support.run_files import assert_same_bits, edited
-from support.small_runs import job_of
+from support.small_runs import job_of, until
 
 from ees_mpi import open_run
 from ees_mpi.config import Config
@@ -32,16 +30,12 @@ class Half:
         self.state = first_state(config)
         self.writer = RunWriter.create(path, config, self.state.arrays())
         self.writer.begin_session(0, 1, 1, {"numpy": "0"})
-        self.state = train(job_of(_until(config, generations)), self.state, self.writer)
+        self.state = train(job_of(until(config, generations)), self.state, self.writer)
         if fold_at == generations:
             self.writer.fold()
 
     def kill(self) -> None:
         self.writer.release()
-
-
-def _until(config: Config, generations: int) -> Config:
-    return dataclasses.replace(config, run=msgspec.structs.replace(config.run, generations=generations))
 
 
 @pytest.fixture(params=["in the journal", "half folded"])
@@ -87,10 +81,9 @@ def test_open_run_shows_every_committed_generation_at_any_time(running: Half) ->
         assert [session["first_generation"] for session in run.sessions()] == [0]
 
 
-def test_repairing_a_sound_file_changes_nothing(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    repair(copy)
-    assert copy.read_bytes() == finished.read_bytes()
+def test_repairing_a_sound_file_changes_nothing(finished: Path, copied: Path) -> None:
+    repair(copied)
+    assert copied.read_bytes() == finished.read_bytes()
 
 
 def test_a_kill_between_fold_and_new_journal_counts_nothing_twice(running: Half, tmp_path: Path) -> None:
@@ -126,7 +119,7 @@ def test_slices_of_a_series_are_numpys_slices(running: Half) -> None:
         assert len(list(series)) == 4
 
 
-def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path, finished: Path) -> None:
+def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path, finished: Path, copied: Path) -> None:
     def refusal(path: Path) -> str:
         with pytest.raises(RunFileError) as caught:
             open_run(path)
@@ -141,18 +134,16 @@ def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path
     assert "expected a run file" in refusal(tmp_path / "other.h5")
     (tmp_path / "cut.h5").write_bytes(finished.read_bytes()[:-3000])
     assert "truncated" in refusal(tmp_path / "cut.h5")
-    newer = Path(shutil.copy(finished, tmp_path / "newer.h5"))
     for version, words in ((99, "has format 99"), ("one", "expected a run file")):
-        with h5py.File(newer, "r+") as file:
+        with h5py.File(copied, "r+") as file:
             file.attrs["format_version"] = version
-        assert words in refusal(newer)
+        assert words in refusal(copied)
 
 
-def test_other_noise_than_the_files_is_refused(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    with edited(copy) as file:
+def test_other_noise_than_the_files_is_refused(copied: Path) -> None:
+    with edited(copied) as file:
         file.attrs["noise_digest"] = "0" * 64
-    with open_run(copy) as run, pytest.raises(RunFileError, match="noise table of this machine differs"):
+    with open_run(copied) as run, pytest.raises(RunFileError, match="noise table of this machine differs"):
         run.individual(0, 0)
 
 
