@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Generator
@@ -97,6 +98,19 @@ def quick_noise(monkeypatch: pytest.MonkeyPatch) -> None:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run file; tests do not change it."""
     return train(tmp_path_factory.mktemp("finished") / "run.h5")
+
+
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run, which a test may change."""
+    return Path(shutil.copy(finished, tmp_path / "copy.h5"))
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a test, in which its commands run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def walk(folder: Path, preset: str, *settings: str) -> Path:

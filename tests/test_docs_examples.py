@@ -69,9 +69,8 @@ def forgotten() -> Iterator[None]:
 @pytest.mark.usefixtures("forgotten", "quick_noise")
 @pytest.mark.parametrize("topic", ["first_steps", "tutorial"])
 def test_the_examples_of_a_page_work_in_their_order(
-    topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    topic: str, inside: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     found = blocks(DOCS / f"{topic}.md")
     assert len(found) >= 5
     for language, text in found:
@@ -85,7 +84,7 @@ def test_the_examples_of_a_page_work_in_their_order(
             assert language == "sh" and "ees-mpi" in text
             for words in commands(text):
                 done(*short(words))
-    assert {path.suffix for path in tmp_path.iterdir()} >= {".h5", ".png", ".html"}
+    assert {path.suffix for path in inside.iterdir()} >= {".h5", ".png", ".html"}
 
 
 TEXTS = {

@@ -67,14 +67,13 @@ CUSTOM = ("task.name=custom", "task.function=mine:Varying")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(inside: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Run a test in a folder with a config and a module, and forget the module afterwards."""
-    monkeypatch.chdir(tmp_path)
     for name in ("FOLDERS", "RUN_FOLDERS"):
         monkeypatch.setattr(registry, name, [])
     Path("my.toml").write_text(CONFIG)
     Path("mine.py").write_text(MODULE)
-    yield tmp_path
+    yield inside
     forget()
 
 

@@ -18,15 +18,14 @@ from ees_mpi.registry import own
 
 
 @pytest.fixture(autouse=True)
-def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_modules(inside: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a test in a folder of its own, and forget the modules in it afterwards."""
     monkeypatch.setattr(registry, "FOLDERS", [])
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(inside)):
             del sys.modules[name]
     gymnasium.registry.pop("Cart-v0", None)
     own.forget()

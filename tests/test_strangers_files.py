@@ -31,9 +31,8 @@ Craft = Callable[[Callable[[h5py.File], object]], None]
 
 
 @pytest.fixture
-def craft(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
+def craft(finished: Path, inside: Path) -> Craft:
     """Change a copy of a finished run, `run.h5` in the present folder, and renew its hashes."""
-    monkeypatch.chdir(tmp_path)
 
     def change(how: Callable[[h5py.File], object]) -> None:
         shutil.copy(finished, "run.h5")

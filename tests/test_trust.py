@@ -41,11 +41,10 @@ def no_trust(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, "A task")
+def folder(inside: Path) -> Iterator[Path]:
+    write(inside, "A task")
     Path("landing.py").write_text("def land(z):\n    return z[:, :1] * z[:, 1:]\n")
-    yield tmp_path
+    yield inside
     forget()
 
 

@@ -55,46 +55,42 @@ def test_a_run_makes_the_last_folder_of_its_file_and_no_others(tmp_path: Path) -
     assert done.returncode == 0 and "1 generation, complete" in done.stdout
 
 
-def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    code, line = refusal("train", "interference-maxvar", *SETS, "--out", copy)
+def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, copied: Path) -> None:
+    code, line = refusal("train", "interference-maxvar", *SETS, "--out", copied)
     assert code == 3 and "--resume" in line and "--overwrite" in line
-    assert copy.read_bytes() == finished.read_bytes()
-    done = ees("train", "interference-maxvar", *SETS, "--seed", 9, "--out", copy, "--overwrite")
-    assert done.returncode == 0 and info(copy)["seed"] == 9
+    assert copied.read_bytes() == finished.read_bytes()
+    done = ees("train", "interference-maxvar", *SETS, "--seed", 9, "--out", copied, "--overwrite")
+    assert done.returncode == 0 and info(copied)["seed"] == 9
 
 
-def test_resume_refuses_another_config_and_names_the_key(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    again = ["train", "interference-maxvar", *SETS, "--out", copy, "--resume"]
+def test_resume_refuses_another_config_and_names_the_key(finished: Path, copied: Path) -> None:
+    again = ["train", "interference-maxvar", *SETS, "--out", copied, "--resume"]
     code, line = refusal(*again, "--set", "optimizer.lr=0.5")
     assert code == 2 and "optimizer.lr is 0.03 in the file and 0.5 now" in line
-    code, line = refusal("resume", copy, "--generations", 3)
+    code, line = refusal("resume", copied, "--generations", 3)
     assert code == 2 and "--generations 3: " in line and "has 6 already" in line
     fewer = [*again, "--set", "run.generations=3"]
     code, line = refusal(*fewer)
     assert code == 2 and "run.generations = 3: " in line and "has 6 already" in line
-    assert copy.read_bytes() == finished.read_bytes()
+    assert copied.read_bytes() == finished.read_bytes()
     assert ees(*again).returncode == 0
 
 
-def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path, tmp_path: Path) -> None:
+def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path, copied: Path) -> None:
     done = ees("verify", finished)
     assert done.returncode == 0 and "the same bits" in done.stdout
-    changed = Path(shutil.copy(finished, tmp_path / "changed.h5"))
-    with edited(changed) as file:
+    with edited(copied) as file:
         file["generations/behavior"][5, 4, 0] += 1e-15
-    code, line = refusal("verify", changed)
+    code, line = refusal("verify", copied)
     assert code == 1 and "individual 4 of generation 5" in line and "has changed" in line
 
 
-def test_verify_names_the_difference_of_machines(finished: Path, tmp_path: Path) -> None:
-    other = Path(shutil.copy(finished, tmp_path / "other.h5"))
-    with edited(other) as file:
+def test_verify_names_the_difference_of_machines(copied: Path) -> None:
+    with edited(copied) as file:
         file["generations/fitness"][0, 0] += 1.0
         machine = json.loads(file["sessions/machine"][0])
         file["sessions/machine"][0] = json.dumps({**machine, "blas": "another BLAS"})
-    _, line = refusal("verify", other)
+    _, line = refusal("verify", copied)
     assert "this is expected here" in line and "another BLAS" in line
 
 
@@ -133,11 +129,10 @@ def test_a_start_that_fails_leaves_the_existing_file_as_it_is(words: list[str], 
     assert (out.read_bytes() if out.exists() else None) == before
 
 
-def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    done = ees("resume", copy)
+def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path, copied: Path) -> None:
+    done = ees("resume", copied)
     assert done.returncode == 0 and "complete" in done.stdout
-    assert copy.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [copy]
+    assert copied.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [copied]
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """A command is described once: its options, its Python function and its checks come from the same annotations."""
 
 import inspect
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -55,12 +54,11 @@ def test_a_wrong_value_has_one_message(
         call(finished)
 
 
-def test_a_negative_generation_counts_from_the_end_also_on_the_command_line(finished: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
+def test_a_negative_generation_counts_from_the_end_also_on_the_command_line(tmp_path: Path, copied: Path) -> None:
     for number, out in ((-2, tmp_path / "a.h5"), (4, tmp_path / "b.h5")):
-        done("sample", run, "--count", 4, "--generation", number, "--out", out)
+        done("sample", copied, "--count", 4, "--generation", number, "--out", out)
     assert_same_bits(tmp_path / "a.h5", tmp_path / "b.h5")
-    assert "generations 5:" in done("verify", run, "--generation", -1).stdout
+    assert "generations 5:" in done("verify", copied, "--generation", -1).stdout
 
 
 def test_python_has_the_short_options_of_train(tmp_path: Path) -> None:

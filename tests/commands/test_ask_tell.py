@@ -263,8 +263,7 @@ def test_the_stall_limit_holds_inside_tell_only(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_noise")
-def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_of_the_page_run(inside: Path) -> None:
     page = (CHECKOUT / "ees_mpi" / "docs" / "ask_tell.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(page.splitlines()) <= 80 and len(blocks) == 4 and len(blocks[0].splitlines()) <= 10

@@ -9,10 +9,7 @@ from support.program import TINY, done
 
 from ees_mpi import config, open_run
 
-
-@pytest.fixture(autouse=True)
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("inside")
 
 
 def test_a_preset_is_printed_with_all_defaults_as_toml_that_loads_again() -> None:

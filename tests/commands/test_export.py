@@ -47,9 +47,8 @@ BEHAVIOR = "def first(rollout):\n    return [rollout.observations[-1][0]]\n"
 
 
 def test_an_environment_is_not_needed_batches_are_taken_and_scores_are_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    inside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("EES_MPI_TRUST")
     Path("fleeting_behavior.py").write_text(BEHAVIOR)
     base = read_source("interference-maxvar").split("[task]")

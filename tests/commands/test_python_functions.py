@@ -1,7 +1,6 @@
 """`ees_mpi.train` and the other functions: the same code, the same bits and the same words as the commands."""
 
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -61,12 +60,11 @@ def test_train_takes_a_name_a_path_a_dict_or_a_config_and_has_the_bits_of_the_co
         assert_same_bits(out, finished)
 
 
-def test_train_continues_a_run_file_with_its_own_config(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+def test_train_continues_a_run_file_with_its_own_config(copied: Path) -> None:
     with pytest.raises(ees_mpi.RunFileError, match="exists already"):
-        ees_mpi.train(copy)
-    with ees_mpi.train(copy, resume=True, settings={"run.generations": 7}) as run:
-        assert run.path == copy and run.generations == 7 and len(run.sessions()) == 2
+        ees_mpi.train(copied)
+    with ees_mpi.train(copied, resume=True, settings={"run.generations": 7}) as run:
+        assert run.path == copied and run.generations == 7 and len(run.sessions()) == 2
 
 
 def test_a_run_file_that_names_code_needs_trust_for_the_call_only(

@@ -11,10 +11,7 @@ from support.run_files import assert_same_bits
 WORDS = ("interference-maxvar", *sets(*TINY))
 NAME = "interference-maxvar-noise.size5000-population.size20"
 
-
-@pytest.fixture(autouse=True)
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("inside")
 
 
 def commands(*words: object) -> list[list[str]]:

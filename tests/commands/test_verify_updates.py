@@ -1,7 +1,6 @@
 """Every update follows from the logged outcomes: `verify --updates` computes them again and notices any change."""
 
 import gzip
-import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -27,13 +26,10 @@ WALKING = ("population.size=6", "task.steps=8", "task.hidden=[8,8]", "noise.size
         ("final/mean", (0, 0), "generation 5"),
     ],
 )
-def test_a_changed_number_is_found(
-    dataset: str, place: tuple[int, ...], named: str, finished: Path, tmp_path: Path
-) -> None:
-    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
-    with edited(run) as file:
+def test_a_changed_number_is_found(dataset: str, place: tuple[int, ...], named: str, copied: Path) -> None:
+    with edited(copied) as file:
         file[dataset][place] = -file[dataset][place]
-    code, line = refusal("verify", run, "--updates")
+    code, line = refusal("verify", copied, "--updates")
     assert code == 1 and f"the update of {named} does not follow from its logged outcomes" in line
 
 

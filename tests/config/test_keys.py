@@ -72,8 +72,7 @@ name = "maxvar"
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_noise")
-def test_a_config_of_ten_lines_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_config_of_ten_lines_trains(inside: Path) -> None:
     Path("own.toml").write_text(TEN_LINES)
     assert "100 generations, complete" in done("train", "own.toml").stdout
     sections = config.load("own.toml").sections()

@@ -36,12 +36,11 @@ QUICK = ("maxvar", "maxent")
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in KINDS])
 def test_same_bits_in_two_parts_each_with_another_number_of_ranks(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, inside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone, parts, configs = tmp_path / "alone.h5", tmp_path / "parts.h5", tmp_path / "configs"
+    alone, parts, configs = inside / "alone.h5", inside / "parts.h5", inside / "configs"
     configs.mkdir()
     write(configs, "A population")
-    monkeypatch.chdir(tmp_path)  # the modules are beside the config
     ranks = (2, None) if kind == "MAML" else (3, 2)  # all its ranks import torch
     preset, *settings = KINDS[kind]
     words = ["train", preset, *sets("noise.size=5000", *settings, "run.fsync=false")]

@@ -97,10 +97,7 @@ def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_a
 
 
 @pytest.mark.parametrize("policy", ["own:f", "net.pt", "odd.npz"])
-def test_a_policy_without_a_task_is_refused_and_its_code_does_not_run(
-    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_policy_without_a_task_is_refused_and_its_code_does_not_run(policy: str, inside: Path) -> None:
     Path("own.py").write_text("open('ran', 'w')\n")
     Path("net.pt").touch()
     np.savez("odd.npz", config=np.array("task = 3"), parameters=np.zeros(3))

@@ -153,10 +153,7 @@ def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(species: Pat
     assert ees("watch", copy, "--once").returncode == 0
 
 
-def test_the_page_of_your_own_environment_says_why_it_has_no_pictures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_page_of_your_own_environment_says_why_it_has_no_pictures(inside: Path) -> None:
     page = (CHECKOUT / "ees_mpi" / "docs" / "tutorial.md").read_text()
     page = page.replace("Point-v0", "Dot-v0").replace("point:", "dot:").replace("# point.", "# dot.")  # registered once
     for name in ("dot.py", "dot.toml"):

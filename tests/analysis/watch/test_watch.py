@@ -95,14 +95,13 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(finished: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
-    assert "nobody writes it now" in watch.writer(run)
+def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(tmp_path: Path, copied: Path) -> None:
+    assert "nobody writes it now" in watch.writer(copied)
     sidecar = tmp_path / "run.h5.lock"
     sidecar.write_text('{"host": "node7", "pid": 12}')
-    assert watch.writer(run) == "being written by process 12 on node7"
+    assert watch.writer(copied) == "being written by process 12 on node7"
     os.utime(sidecar, (0, 0))
-    assert "node7, has given no sign of life" in watch.writer(run)
+    assert "node7, has given no sign of life" in watch.writer(copied)
 
 
 def test_ctrl_c_while_a_file_is_read_comes_after_it_is_closed(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
