@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
 import click
@@ -22,16 +21,9 @@ SHORT = sets("run.generations=4", "run.fsync=false")  # keys that are in no defa
 SMALL = sets("population.size=20")
 
 
-class Block(NamedTuple):
-    """A piece of code of a page, with its language."""
-
-    language: str
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    """Return the pieces of code that a test runs: those between fences."""
-    return [Block(*found) for found in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.M | re.S)]
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """Return language and text of the pieces of code that a test runs: those between fences."""
+    return re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.M | re.S)
 
 
 def commands(text: str) -> Iterator[list[str]]:
