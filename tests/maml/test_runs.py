@@ -57,8 +57,7 @@ def test_after_training_one_gradient_step_at_least_triples_the_return() -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small run of one process."""
     path = tmp_path_factory.mktemp("point") / "run.h5"
-    said = ees("train", POINT, *sets(*SMALL), "--out", path)
-    assert said.returncode == 0, said.stderr
+    done("train", POINT, *sets(*SMALL), "--out", path)
     return path
 
 
@@ -92,8 +91,7 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
 def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("left", "again", "right", "early")]
     for path, direction, ranks in zip(files[:3], ("left", "left", "right"), (None, 2, None), strict=True):
-        said = ees("adapt", cheetah, "--direction", direction, "--evaluations", 3, "--out", path, ranks=ranks)
-        assert said.returncode == 0, said.stderr
+        done("adapt", cheetah, "--direction", direction, "--evaluations", 3, "--out", path, ranks=ranks)
     assert ees("adapt", cheetah, "--direction", "left", "--generation", 0, "--out", files[3]).returncode == 0
     opened = [h5py.File(path) for path in files]
     left, again, right, early = opened
@@ -114,8 +112,7 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
 def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:
     small = ("run.generations=1", "population.size=4", "task.steps=20", "noise.size=80000")
     out = tmp_path / "es.h5"
-    said = ees("train", "cheetah-maxent-laptop", *sets(*small), "--from", cheetah, "--out", out)
-    assert said.returncode == 0, said.stderr
+    done("train", "cheetah-maxent-laptop", *sets(*small), "--from", cheetah, "--out", out)
     with open_run(out) as run, open_run(cheetah) as source:
         np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])
 
@@ -162,8 +159,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run(monkeypatch: pytest.MonkeyPa
 
 def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_path: Path) -> None:
     out = tmp_path / "more.h5"
-    said = ees("train", POINT, *sets(*SMALL, "run.generations=1"), "--from", alone, "--out", out)
-    assert said.returncode == 0, said.stderr
+    done("train", POINT, *sets(*SMALL, "run.generations=1"), "--from", alone, "--out", out)
     with open_run(out) as run, open_run(alone) as source:
         np.testing.assert_array_equal(run["log_std"][0], source.state_arrays()["moments/log_std"])
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.program import ees, info, sets
+from support.program import done, ees, info, sets
 from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
@@ -27,11 +27,11 @@ def test_a_run_from_a_policy_has_the_bits_of_a_run_from_its_run_file(
     walked: Path, policy: Path, tmp_path: Path
 ) -> None:
     for name, start in (("one", walked), ("other", policy)):
-        done = ees("train", "cheetah-es", *SMALL, "--from", start, "--out", tmp_path / f"{name}.h5")
-        assert done.returncode == 0, done.stderr
+        done("train", "cheetah-es", *SMALL, "--from", start, "--out", tmp_path / f"{name}.h5")
     assert_same_bits(tmp_path / "one.h5", tmp_path / "other.h5")
-    again = ees("train", "cheetah-es", *SMALL, "--from", policy, "--out", tmp_path / "one.h5", "--resume")
-    assert again.returncode == 0, again.stderr  # the note in the file names the same starting point
+    done(
+        "train", "cheetah-es", *SMALL, "--from", policy, "--out", tmp_path / "one.h5", "--resume"
+    )  # the note in the file names the same starting point
     assert info(tmp_path / "other.h5")["started_from"]["objective"] == "maxvar"
 
 
@@ -39,8 +39,7 @@ def test_a_sample_of_a_policy_has_the_bits_of_a_sample_of_its_run_file(
     walked: Path, policy: Path, tmp_path: Path
 ) -> None:
     for name, start in (("one", walked), ("other", policy)):
-        done = ees("sample", start, "--count", 4, "--out", tmp_path / f"{name}.h5")
-        assert done.returncode == 0, done.stderr
+        done("sample", start, "--count", 4, "--out", tmp_path / f"{name}.h5")
     with open_run(tmp_path / "one.h5") as one, open_run(tmp_path / "other.h5") as other:
         assert one["behavior"][0].tobytes() == other["behavior"][0].tobytes()
         assert one.attributes["started_from"] == other.attributes["started_from"]

@@ -28,7 +28,6 @@ SECTIONS: dict[str, Any] = {
     "objective": {"name": "maxent"},
     "noise": {"size": 2000},
 }
-SHORT = {"task.steps": 12, "run.generations": 2, "run.fsync": False}
 
 
 def observations() -> np.ndarray:
@@ -64,24 +63,18 @@ def test_a_real_model_acts_and_scores_as_stable_baselines_recorded(name: str) ->
 @pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_a_model_is_measured_and_a_start_with_the_same_bits_on_one_rank_and_two(tmp_path: Path) -> None:
-    program = tmp_path / "both.py"
-    program.write_text(
-        "import sys, ees_mpi\n"
-        "folder, model, sections, short = sys.argv[1], sys.argv[2], *map(eval, sys.argv[3:])\n"
-        "ees_mpi.train(sections, folder + '/run.h5', settings=short, start=model).close()\n"
-        "ees_mpi.measure(model, folder + '/task.toml', 0.1, 6, folder + '/measure.h5', {'task.steps': 12}).close()\n"
-    )
+    model, task = DATA / "sac.zip", tmp_path / "task.toml"
+    task.write_text(ees_mpi.load_config(SECTIONS, {"task.steps": 12, "run.generations": 2}).to_toml())
     for ranks in (None, 2):
-        folder = tmp_path / str(ranks or 0)
-        folder.mkdir()
-        (folder / "task.toml").write_text(ees_mpi.load_config(SECTIONS).to_toml())
-        done(program, folder, DATA / "sac.zip", SECTIONS, SHORT, ranks=ranks)
-    for name in ("run.h5", "measure.h5"):
-        assert_same_bits(tmp_path / "0" / name, tmp_path / "2" / name)
-    with ees_mpi.open_run(tmp_path / "2" / "run.h5") as trained:
+        done("train", task, "--from", model, "--out", tmp_path / f"run{ranks}.h5", ranks=ranks)
+        words = ("--task", task, "--std", 0.1, "--count", 6)
+        done("measure", model, *words, "--out", tmp_path / f"measure{ranks}.h5", ranks=ranks)
+    for name in ("run", "measure"):
+        assert_same_bits(tmp_path / f"{name}None.h5", tmp_path / f"{name}2.h5")
+    with ees_mpi.open_run(tmp_path / "run2.h5") as trained:
         assert trained["mean"][0, 0].tobytes() == policy_files.read(DATA / "sac.zip").parameters.tobytes()
         assert trained.config.task.activation == ("relu", "tanh") and trained.config.task.action_scale == (2.0,)
-    done("resume", tmp_path / "2" / "run.h5", "--generations", 3)  # the file needs neither the zip nor torch
+    done("resume", tmp_path / "run2.h5", "--generations", 3)  # the file needs neither the zip nor torch
 
 
 def model(path: Path, arrays: dict[str, Any], words: Any, limits: Any = ("[-1. 0.]", "[3. 1.]")) -> Path:

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT, ees, info
+from support.program import CHECKOUT, done, ees, info
 
 from ees_mpi.tasks import TASKS
 
@@ -18,7 +18,6 @@ def test_behavior_steps_go_to_the_users_class() -> None:
 def test_the_example_runs_and_spreads_its_landings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CHECKOUT)
     out = tmp_path / "throw.h5"
-    done = ees("train", "jobs/examples/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=2)
-    assert done.returncode == 0, done.stderr
+    done("train", "jobs/examples/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=2)
     assert info(out)["task"] == "custom" and info(out)["parameters"] == 2
     assert ees("verify", out).returncode == 0

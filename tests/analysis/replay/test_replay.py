@@ -10,7 +10,7 @@ from pathlib import Path
 import imageio_ffmpeg
 import numpy as np
 import pytest
-from support.program import CHECKOUT, ees, sets, train
+from support.program import CHECKOUT, done, ees, sets, train
 from support.run_files import edited
 
 from ees_mpi import open_run
@@ -36,9 +36,8 @@ def played(path: Path) -> tuple[int, tuple[int, int], np.ndarray]:
 @pytest.mark.slow
 def test_five_individuals_have_the_bits_of_the_file_and_make_a_video_that_plays(ant: Path, tmp_path: Path) -> None:
     out = tmp_path / "five.mp4"
-    done = ees("replay", ant, "--extremes", 5, "--video", out, "--size", "128x96")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(SAME) == 5 and "OTHER" not in done.stdout
+    said = done("replay", ant, "--extremes", 5, "--video", out, "--size", "128x96").stdout
+    assert said.count(SAME) == 5 and "OTHER" not in said
     frames, size, last = played(out)
     assert frames == 7 and size == (3 * 128, 2 * (96 + 44))  # steps 0, 2, ..., 12; three columns, two rows
     assert last[:96, :128].std() > 10 and last[140:, 256:].mean() > 250  # a picture; the sixth place is empty
@@ -49,20 +48,18 @@ def test_individuals_are_chosen_by_number_and_by_their_ends_each_once(ant: Path)
     with open_run(ant) as run:
         x, y = run["behavior"][1].T
     right, left = int(x.argmax()), int(x.argmin())
-    done = ees("replay", ant, "--generation", 1, "--individual", left, "--extremes", 2)
-    found = [int(re.findall(r"individual (\d+)", line)[0]) for line in done.stdout.splitlines()]
-    assert found == [left, right] and done.stdout.count(SAME) == 2
+    said = done("replay", ant, "--generation", 1, "--individual", left, "--extremes", 2).stdout
+    assert re.findall(r"individual (\d+)", said) == [str(left), str(right)] and said.count(SAME) == 2
     farthest = f"individual {int(np.hypot(x, y).argmax())}, farthest:"
-    assert farthest in ees("replay", ant, "--generation", 1).stdout
+    assert farthest in done("replay", ant, "--generation", 1).stdout
 
 
 def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheetah: Path, species: Path) -> None:
     assert SAME in ees("replay", cheetah, "--mean", "--generation", 2).stdout
     for generation in ([], ["--generation", 1]):
-        done = ees("replay", cheetah, "--mean", *generation)
-        assert done.returncode == 0 and "no evaluation of it to compare with" in done.stdout
-    done = ees("replay", species, "--mean", "--generation", 0)
-    assert "mean 0" in done.stdout and "mean 1" in done.stdout and done.stdout.count(SAME) == 1
+        assert "no evaluation of it to compare with" in done("replay", cheetah, "--mean", *generation).stdout
+    said = done("replay", species, "--mean", "--generation", 0).stdout
+    assert "mean 0" in said and "mean 1" in said and said.count(SAME) == 1
 
 
 def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah: Path, tmp_path: Path) -> None:
@@ -74,11 +71,10 @@ def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     words = sets("task.env=ees_mpi/AntBullet-v0", "task.behavior=mean_info", "task.info_key=y_position")
     words += sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
-    run = tmp_path / "env.h5"
-    assert ees("train", "halfcheetah-v5-maxent-laptop", *words, "--out", run).returncode == 0
-    done = ees("replay", run, "--individual", 1, "--video", tmp_path / "env.mp4", "--size", "96x96", "--speed", 0.4)
-    assert done.returncode == 0 and SAME in done.stdout, done.stderr
-    assert played(tmp_path / "env.mp4")[:2] == (5, (96, 96 + 44))
+    run, film = tmp_path / "env.h5", tmp_path / "env.mp4"
+    done("train", "halfcheetah-v5-maxent-laptop", *words, "--out", run)
+    assert SAME in done("replay", run, "--individual", 1, "--video", film, "--size", "96x96", "--speed", 0.4).stdout
+    assert played(film)[:2] == (5, (96, 96 + 44))
 
 
 def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_an_error(
@@ -87,13 +83,13 @@ def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_a
     changed = Path(shutil.copy(cheetah, tmp_path / "changed.h5"))
     with edited(changed) as file:
         file["generations/behavior"][2, 1, 0] += 1e-12
-    done = ees("replay", changed, "--individual", 1, "--individual", 0)
-    assert done.returncode == 1 and "1 of 2 replayed gave other bits" in done.stderr and SAME in done.stdout
+    ended = ees("replay", changed, "--individual", 1, "--individual", 0)
+    assert ended.returncode == 1 and "1 of 2 replayed gave other bits" in ended.stderr and SAME in ended.stdout
     with edited(changed) as file:
         machine = json.loads(file["sessions/machine"][0])
         file["sessions/machine"][0] = json.dumps({**machine, "libm": "another"})
-    done = ees("replay", changed, "--individual", 1)
-    assert done.returncode == 0 and "OTHER BITS" in done.stdout and "libm is" in done.stdout and not done.stderr
+    ended = ees("replay", changed, "--individual", 1)
+    assert ended.returncode == 0 and "OTHER BITS" in ended.stdout and "libm is" in ended.stdout and not ended.stderr
 
 
 @pytest.mark.parametrize("policy", ["own:f", "net.pt", "odd.npz"])
@@ -101,14 +97,14 @@ def test_a_policy_without_a_task_is_refused_and_its_code_does_not_run(policy: st
     Path("own.py").write_text("open('ran', 'w')\n")
     Path("net.pt").touch()
     np.savez("odd.npz", config=np.array("task = 3"), parameters=np.zeros(3))
-    done = ees("replay", policy, "--mutations", 2)
-    assert done.returncode in (2, 3) and done.stderr.count("\n") == 1 and not Path("ran").exists(), done.stderr
+    ended = ees("replay", policy, "--mutations", 2)
+    assert ended.returncode in (2, 3) and ended.stderr.count("\n") == 1 and not Path("ran").exists(), ended.stderr
 
 
 def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
     assert SAME in ees("replay", finished, "--individual", 3).stdout
-    done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
-    assert done.returncode == 3 and "has nothing to draw" in done.stderr
+    ended = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
+    assert ended.returncode == 3 and "has nothing to draw" in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,10 +113,10 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     policy, sample, out = tmp_path / "policy.npz", tmp_path / "sample.h5", tmp_path / "policy.mp4"
     assert ees("export", cheetah, "--policy", "-o", policy).returncode == 0
     assert ees("sample", policy, "--count", 5, "--out", sample).returncode == 0
-    done = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
-    assert done.returncode == 0 and done.stdout.count(AGAIN) == 2 and played(out)[1] == (128, 64 + 44), done.stderr
+    ended = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
+    assert ended.returncode == 0 and ended.stdout.count(AGAIN) == 2 and played(out)[1] == (128, 64 + 44), ended.stderr
     of_sample = ees("replay", sample, "--individual", 3).stdout.splitlines()[0].replace(SAME, AGAIN)
-    assert of_sample in done.stdout.splitlines()  # the same mutation as in a sample
+    assert of_sample in ended.stdout.splitlines()  # the same mutation as in a sample
     assert of_sample not in ees("replay", policy, "--individual", 3, "--std", 0.5).stdout
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
 
@@ -138,15 +134,14 @@ def test_other_bits_of_a_new_mutation_are_an_error_that_names_no_file(
 def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
     config = CHECKOUT / "jobs" / "examples" / "own_task.toml"
     run = train(tmp_path / "own.h5", str(config), "task.function=support.drawn_task:Drawn", "task.settings={}")
-    done = ees("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64")
-    assert done.returncode == 0 and SAME in done.stdout, done.stderr
+    assert SAME in done("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64").stdout
     assert played(tmp_path / "own.mp4")[1] == (64, 64 + 44)
 
 
 def test_a_missing_package_is_told_with_the_extra_that_brings_it(cheetah: Path, tmp_path: Path) -> None:
     (tmp_path / "imageio_ffmpeg.py").write_text("raise ImportError")
-    done = ees("replay", cheetah, "--video", tmp_path / "x.mp4", PYTHONPATH=str(tmp_path))
-    assert done.returncode == 2 and "ees_mpi[video]" in done.stderr and not (tmp_path / "x.mp4").exists()
+    ended = ees("replay", cheetah, "--video", tmp_path / "x.mp4", PYTHONPATH=str(tmp_path))
+    assert ended.returncode == 2 and "ees_mpi[video]" in ended.stderr and not (tmp_path / "x.mp4").exists()
 
 
 def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path) -> None:
