@@ -2,12 +2,17 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 from support.program import TESTS, info
 from support.run_files import edited
 
 from ees_mpi import config, open_run, registry
 from ees_mpi.errors import ConfigError
+
+
+def env(name: str = "CartPole-v1", **more: Any) -> dict[str, Any]:
+    return {"task": {"name": "gymnasium", "env": name, **more}}
 
 
 def own_task(name: str, **more: Any) -> dict[str, Any]:
@@ -67,7 +72,7 @@ ROBOT = {"name": "cheetah", "engine": "mujoco"}
 CHOSEN = {"name": "chosen", "size": 10, "std": 0.1}
 NSR = {"population": CHOSEN, "objective": {"name": "nsr"}}
 MAML = {"method": "maml", "task": ROBOT, "population": {"name": "tasks", "size": 4}, "objective": None}
-GYMNASIUM = {"name": "gymnasium", "env": "HalfCheetah-v5", "behavior": "final_x"}
+gymnasium.register("NoSpaces-v0", gymnasium.Env)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +93,19 @@ GYMNASIUM = {"name": "gymnasium", "env": "HalfCheetah-v5", "behavior": "final_x"
         ("population.size", {**NSR, "population": {**CHOSEN, "size": 3, "antithetic": False}}),
         ("part of a blend", {**NSR, "objective": {"name": "blend", "parts": [{"name": "nsr", "share": 1}]}}),
         ("no reward at each step", {**MAML, "task": {"name": "interference"}}),
-        ('expected "behavior", got "reward"', {**MAML, "task": GYMNASIUM}),
+        ('expected "behavior", got "reward"', {**MAML, **env("HalfCheetah-v5", behavior="final_x")}),
         ("adaptation_lr", {**MAML, "maml": {"lr": 0.1}}),
         ('method = "maml" has no such section', {**MAML, "objective": {"name": "maxent"}}),
+        ("task.behavior: .*did you mean final_observation", env(behavior="final_observaton")),
+        ("has no MuJoCo body 'tors'", env("HalfCheetah-v5", behavior="final_xy", body="tors")),
+        (r"expected numbers below 4, got \[9\]", env(components=[9])),
+        ("'x' is not in the info", env(behavior="mean_info", info_key="x")),
+        ("task.behavior: cannot import 'no.such:thing'", env(behavior="no.such:thing")),
+        ("numbers in a flat sequence, got", env(behavior="support.own_tasks:a_matrix")),
+        ("numbers in a flat sequence, got", env(behavior="support.own_tasks:words")),
+        ("cannot be made", env(env_settings={"speed": 3})),
+        ("expected box observations", env("Taxi-v4")),
+        ("The environment must specify an action space", env("NoSpaces-v0")),
         (r"a behavior of shape \(2,\); expected .*Outcome with \(1,\)", own_task("TooLong")),
         (r"returned Outcome; expected .*Outcome with \(1,\): could not convert", own_task("Words")),
         (r"initial\(\) has shape \(3,\); expected \(2,\)", own_task("Odd")),
