@@ -43,11 +43,12 @@ def test_a_sample_a_measurement_and_an_adaptation_in_the_other_engine_record_bot
         assert label(sample) == "MaxEnt-EES (Bullet; trained in Bullet replica in MuJoCo)"
         assert "device" not in sample.config.sections()["task"]
     ees_mpi.measure(trained, std=0.1, count=2, out=paths[1], settings=BULLET).close()
-    ees_mpi.adapt(trained, "left", paths[2], mutations=2, evaluations=1, settings=BULLET)
+    adapted = ees_mpi.adapt(trained, "left", paths[2], mutations=2, evaluations=1, settings=BULLET)
+    assert adapted.attributes["direction"] == 180 and len(adapted.fitness) == 1
     ees_mpi.train("cheetah-maxent", paths[3], settings=SMALL, start=trained).close()
     assert [engines_of(path) for path in paths] == [("bullet", "mujoco")] * 4
-    with ees_mpi.sample(trained, 2, tmp_path / "same.h5") as same:
-        assert label(same) == "MaxEnt-EES (Bullet replica in MuJoCo)"
+    with ees_mpi.open_run(trained) as run, ees_mpi.sample(run, 2, tmp_path / "same.h5", generation=-1) as same:
+        assert label(same) == "MaxEnt-EES (Bullet replica in MuJoCo)" and "sample of" in repr(same)
 
 
 @pytest.mark.parametrize(

@@ -196,23 +196,6 @@ def test_code_that_was_changed_between_two_calls_is_used(tmp_path: Path, monkeyp
         ees_mpi.train(CONFIG, tmp_path / "other.h5", settings={"task.function": "support.interrupting:Interrupting"})
 
 
-@pytest.mark.slow
-def test_sample_and_adapt_are_those_of_the_commands(cheetah: Path, tmp_path: Path) -> None:
-    done("sample", cheetah, "--count", "4", "--generation", "2", "--std", "0.1", "--out", tmp_path / "command.h5")
-    with (
-        ees_mpi.open_run(cheetah) as run,
-        ees_mpi.sample(run, 4, tmp_path / "python.h5", generation=-1, std=0.1) as sampled,
-    ):
-        assert sampled.generations == 1 and "sample of" in repr(sampled)
-    assert_same_bits(tmp_path / "command.h5", tmp_path / "python.h5")
-    done("adapt", cheetah, "--direction", "left", "--mutations", "2", "--out", tmp_path / "command-adapted.h5")
-    adapted = ees_mpi.adapt(cheetah, "left", tmp_path / "adapted.h5", mutations=2)
-    assert adapted.attributes["direction"] == 180 and len(adapted.fitness) == 10
-    same = ees_mpi.commands.adapt.read_adaptation(tmp_path / "command-adapted.h5")
-    bits = [{name: array.tobytes() for name, array in found.arrays.items()} for found in (adapted, same)]
-    assert bits[0] == bits[1]
-
-
 def test_presets_are_those_of_the_command_which_prints_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [f"{name:32} {about}" for name, about in ees_mpi.presets().items()]
     assert lines == done("presets").stdout.splitlines()
