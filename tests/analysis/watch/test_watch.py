@@ -95,9 +95,9 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(tmp_path: Path, copied: Path) -> None:
+def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(copied: Path) -> None:
     assert "nobody writes it now" in watch.writer(copied)
-    sidecar = tmp_path / "run.h5.lock"
+    sidecar = copied.with_name("copy.h5.lock")
     sidecar.write_text('{"host": "node7", "pid": 12}')
     assert watch.writer(copied) == "being written by process 12 on node7"
     os.utime(sidecar, (0, 0))
