@@ -102,7 +102,7 @@ def test_the_doctor_lists_every_extra_of_the_package() -> None:
         assert all(any(package in each.replace("[", " ").lower() for each in extras[extra]) for package in packages)
 
 
-def test_one_blas_thread_whatever_the_shell_says(tmp_path: Path) -> None:
+def test_one_blas_thread_whatever_the_shell_says() -> None:
     program = """
 import os, sys
 from ees_mpi import machine

@@ -275,7 +275,7 @@ def test_the_examples_of_the_page_run(inside: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_torch_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_torch_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     text = (CHECKOUT / "jobs" / "examples" / "torch_loop.py").read_text()
     exec(text.replace("range(101)", "range(1)").replace("size=200", "size=20, config={'noise': {'size': 5000}}"), {})
     assert capsys.readouterr().out.startswith("step 0: loss 8.9")

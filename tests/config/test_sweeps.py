@@ -1,7 +1,6 @@
 """The runs that a command line stands for, and the names of their files."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -64,7 +63,7 @@ def test_a_file_name_has_the_keys_that_were_set(preset: str, settings: list[str]
     assert file_name(preset, settings[::-1]) == name
 
 
-def test_different_configs_have_different_names(tmp_path: Path) -> None:
+def test_different_configs_have_different_names() -> None:
     changes = [
         *(["population.std=0.1"], ["population.std=0.11"], ["population.std=1e-30"], ["optimizer.lr=0.1"]),
         *(["noise.size=90000"], ["population.size=90000"], ["task.hidden=[4,4]"], ["task.hidden=[44]"]),

@@ -86,7 +86,7 @@ def test_repairing_a_sound_file_changes_nothing(finished: Path, copied: Path) ->
     assert copied.read_bytes() == finished.read_bytes()
 
 
-def test_a_kill_between_fold_and_new_journal_counts_nothing_twice(running: Half, tmp_path: Path) -> None:
+def test_a_kill_between_fold_and_new_journal_counts_nothing_twice(running: Half) -> None:
     old = journal.path_of(running.path).read_bytes()
     running.writer.fold()
     journal.path_of(running.path).write_bytes(old)

@@ -66,9 +66,7 @@ def test_the_file_keeps_the_name_and_the_hash_of_the_source_and_the_source_if_it
 
 
 @pytest.mark.slow
-def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(tmp_path: Path) -> None:
     calls: list[int] = []
     out = tmp_path / "run.h5"
 

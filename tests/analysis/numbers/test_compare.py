@@ -68,9 +68,7 @@ def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(s
     assert "p (Holm)" in table and "MaxEnt-EES against MaxVar-EES" in table
 
 
-def test_few_runs_unlike_sizes_and_unlike_generations_are_noted(
-    sets: dict[str, list[Path]], cheetah: Path, folder: Path
-) -> None:
+def test_few_runs_unlike_sizes_and_unlike_generations_are_noted(cheetah: Path, folder: Path) -> None:
     longer = walk(folder / "longer.h5", "cheetah-maxent", "run.generations=4", "population.size=10", "task.steps=7")
     notes = compared("--metric", "coverage", cheetah, "--against", longer)["notes"]
     assert any("cannot be below 1" in note for note in notes)
