@@ -60,9 +60,7 @@ def forgotten() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("forgotten", "quick_noise")
 @pytest.mark.parametrize("topic", ["first_steps", "tutorial"])
-def test_the_examples_of_a_page_work_in_their_order(
-    topic: str, inside: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_examples_of_a_page_work_in_order(topic: str, inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = blocks(DOCS / f"{topic}.md")
     assert len(found) >= 5
     for language, text in found:

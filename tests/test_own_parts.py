@@ -135,9 +135,7 @@ LATER = [  # a condition that becomes true after a while, in front of a line
 
 
 @pytest.mark.parametrize(("heading", "line", "condition", "call"), LATER, ids=[each[0] for each in LATER])
-def test_an_error_during_the_run_names_call_generation_and_the_users_lines(
-    heading: str, line: str, condition: str, call: str
-) -> None:
+def test_a_later_error_names_call_generation_and_lines(heading: str, line: str, condition: str, call: str) -> None:
     code, first, lines = broken(heading, line, f"{condition} and 1 / 0; {line}", generations=200)
     assert code in (1, 2) and first.startswith("generation "), first
     assert f"{call} raised ZeroDivisionError: division by zero" in first and "ees_mpi" not in lines

@@ -93,9 +93,7 @@ ADAPT, RESUME = ("adapt", "run.h5", "--direction", "left"), ("resume", "run.h5",
         ("A function", (RESUME, VERIFY)),
     ],
 )
-def test_code_that_only_the_file_names_does_not_run(
-    folder: Path, name: str, commands: tuple[tuple[str, ...], ...]
-) -> None:
+def test_code_that_a_file_names_does_not_run(folder: Path, name: str, commands: tuple[tuple[str, ...], ...]) -> None:
     begin(name)
     for command in commands:
         code, line = refusal(*command)

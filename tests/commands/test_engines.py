@@ -35,9 +35,7 @@ def engines_of(path: Path) -> tuple[str, str]:
 
 
 @pytest.mark.slow
-def test_a_sample_a_measurement_and_an_adaptation_in_the_other_engine_record_both(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_sample_measure_and_adapt_in_the_other_engine_record_both(trained: Path, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.h5" for name in ("sample", "measure", "adapt", "from")]
     with ees_mpi.sample(trained, 2, paths[0], settings=BULLET) as sample:
         assert label(sample) == "MaxEnt-EES (Bullet; trained in Bullet replica in MuJoCo)"
@@ -54,9 +52,7 @@ def test_a_sample_a_measurement_and_an_adaptation_in_the_other_engine_record_bot
 @pytest.mark.parametrize(
     "settings", [{"task.steps": 5}, {"population.std": 1.0}, {"task.engine": "mujoco", "run.seed": 1}]
 )
-def test_a_sample_changes_nothing_but_engine_and_device(
-    settings: dict[str, Any], trained: Path, tmp_path: Path
-) -> None:
+def test_a_sample_changes_only_engine_and_device(settings: dict[str, Any], trained: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"expected task\.engine or task\.device; all other keys are the run's"):
         ees_mpi.sample(trained, 2, tmp_path / "sample.h5", settings=settings)
     with pytest.raises(ConfigError, match=r"expected task\.engine or task\.device"):

@@ -46,9 +46,7 @@ def test_an_exported_policy_acts_with_the_bits_of_ours_and_needs_only_numpy(
 BEHAVIOR = "def first(rollout):\n    return [rollout.observations[-1][0]]\n"
 
 
-def test_an_environment_is_not_needed_batches_are_taken_and_scores_are_explained(
-    inside: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_export_needs_no_environment_and_takes_batches(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EES_MPI_TRUST")
     Path("fleeting_behavior.py").write_text(BEHAVIOR)
     base = read_source("interference-maxvar").split("[task]")

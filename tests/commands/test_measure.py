@@ -71,9 +71,7 @@ def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_torch_network_a_safetensors_file_and_a_numpy_network_have_the_same_bits(
-    numpy_network: Path, tmp_path: Path
-) -> None:
+def test_torch_safetensors_and_numpy_networks_have_the_same_bits(numpy_network: Path, tmp_path: Path) -> None:
     assert_same_bits(numpy_network, measured(torch_file(tmp_path / "net.pt", arrays()), tmp_path / "torch.h5"))
     path = safetensors(tmp_path / "net.safetensors", arrays())
     assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))

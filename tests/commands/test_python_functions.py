@@ -47,9 +47,7 @@ def small(out: Path, **options: Any) -> ees_mpi.Run:
     return ees_mpi.train("interference-maxvar", out, settings=SMALL, **options)
 
 
-def test_train_takes_a_name_a_path_a_dict_or_a_config_and_has_the_bits_of_the_command(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_train_takes_any_kind_of_config_and_has_the_bits_of_the_command(finished: Path, tmp_path: Path) -> None:
     config = ees_mpi.load_config("interference-maxvar", SMALL)
     toml = tmp_path / "own.toml"
     toml.write_text(config.to_toml())
@@ -67,9 +65,7 @@ def test_train_continues_a_run_file_with_its_own_config(copied: Path) -> None:
         assert run.path == copied and run.generations == 7 and len(run.sessions()) == 2
 
 
-def test_a_run_file_that_names_code_needs_trust_for_the_call_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_file_that_names_code_needs_trust_for_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EES_MPI_TRUST")
     out = tmp_path / "run.h5"
     ees_mpi.train(CONFIG, out).close()
@@ -117,9 +113,7 @@ def test_a_callback_that_raises_stops_the_run_which_can_be_resumed(at: int, fini
 
 @pytest.mark.parametrize("presses", [1, 2])  # the second one does not wait for anything
 @pytest.mark.usefixtures("unchanged")
-def test_a_notebook_interrupted_in_mid_generation_can_resume(
-    presses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_notebook_can_resume(presses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, whole = tmp_path / "run.h5", tmp_path / "whole.h5"
     ees_mpi.train(CONFIG, whole).close()
     monkeypatch.setattr(Interrupting, "presses", presses)

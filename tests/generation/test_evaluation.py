@@ -129,9 +129,7 @@ def test_a_gpu_that_is_asked_for_and_missing_is_one_sentence(tmp_path: Path) -> 
         ([[], []], {}),
     ],
 )
-def test_the_lowest_rank_that_sees_a_gpu_drives_it_and_no_rank_drives_two(
-    seen: list[list[str]], drivers: dict[int, str]
-) -> None:
+def test_the_lowest_rank_that_sees_a_gpu_drives_only_it(seen: list[list[str]], drivers: dict[int, str]) -> None:
     assert gpus.drivers(seen) == drivers
 
 

@@ -64,9 +64,7 @@ def test_three_hosts_of_two_ranks_give_the_bits_of_one_rank_also_after_a_rank_of
 
 
 @pytest.mark.slow
-def test_the_only_rank_of_a_host_hangs_and_ends_the_job_with_its_stack(
-    three: tuple[list[str], Path], tmp_path: Path
-) -> None:
+def test_the_only_rank_of_a_host_hangs_and_its_stack_is_shown(three: tuple[list[str], Path], tmp_path: Path) -> None:
     names, folder = three
     settings = ("task.settings.how=hang", "task.settings.at=15", "task.settings.seconds=0.02")
     words = breaking(tmp_path / "run.h5", 0, *settings, "run.stall_minutes=0.1")

@@ -78,9 +78,7 @@ def test_the_first_rank_counts_the_rollouts_of_all_nodes(
     assert "offspring: 20/100 rollouts" in capsys.readouterr().out and list(outcomes) == [9]
 
 
-def test_sample_adapt_and_films_show_their_progress(
-    cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sample_adapt_and_films_show_progress(cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     said = done("sample", cheetah, "--count", 3, "-o", tmp_path / "s.h5").stdout
     assert "offspring: 1/4 rollouts" in said and "offspring: 4/4 rollouts" in said  # with the unperturbed mean

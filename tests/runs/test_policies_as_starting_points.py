@@ -23,9 +23,7 @@ def policy(walked: Path) -> Path:
     return out
 
 
-def test_a_run_from_a_policy_has_the_bits_of_a_run_from_its_run_file(
-    walked: Path, policy: Path, tmp_path: Path
-) -> None:
+def test_a_run_from_a_policy_has_the_bits_of_one_from_its_run(walked: Path, policy: Path, tmp_path: Path) -> None:
     for name, start in (("one", walked), ("other", policy)):
         done("train", "cheetah-es", *SMALL, "--from", start, "--out", tmp_path / f"{name}.h5")
     assert_same_bits(tmp_path / "one.h5", tmp_path / "other.h5")
@@ -35,9 +33,7 @@ def test_a_run_from_a_policy_has_the_bits_of_a_run_from_its_run_file(
     assert info(tmp_path / "other.h5")["started_from"]["objective"] == "maxvar"
 
 
-def test_a_sample_of_a_policy_has_the_bits_of_a_sample_of_its_run_file(
-    walked: Path, policy: Path, tmp_path: Path
-) -> None:
+def test_a_sample_of_a_policy_has_the_bits_of_one_of_its_run(walked: Path, policy: Path, tmp_path: Path) -> None:
     for name, start in (("one", walked), ("other", policy)):
         done("sample", start, "--count", 4, "--out", tmp_path / f"{name}.h5")
     with open_run(tmp_path / "one.h5") as one, open_run(tmp_path / "other.h5") as other:

@@ -155,9 +155,7 @@ def test_a_journal_run_and_a_folded_run_end_in_the_same_bits(tmp_path: Path, tin
     assert_same_bits(plain.path, often.path)
 
 
-def test_more_generations_asked_for_on_resume_are_remembered_through_a_kill(
-    tmp_path: Path, tiny: Callable[..., Config]
-) -> None:
+def test_more_generations_on_resume_are_remembered_through_a_kill(tmp_path: Path, tiny: Callable[..., Config]) -> None:
     Half(tmp_path / "run.h5", tiny(), 6).writer.close()
     longer = tiny("interference-maxvar", "run.generations=50")
     writer, _ = RunWriter.resume(tmp_path / "run.h5", longer)
@@ -195,9 +193,7 @@ def _last_row(path: Path) -> dict[str, np.ndarray]:
         return {name: run[name][-1] for name in run.names}
 
 
-def test_commits_continue_in_the_old_journal_if_a_new_one_cannot_be_made(
-    running: Half, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commits_continue_in_the_old_journal_if_a_new_one_fails(running: Half, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "MAGIC", property(full))  # any failure while the header is written
     with pytest.raises((OSError, TypeError)):
         running.writer.fold()

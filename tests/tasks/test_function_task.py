@@ -92,9 +92,7 @@ def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(tmp_pat
         (lambda z: z[:2], {"mean": [1.0]}, r"mean: expected 3 finite numbers, got shape \(1,\)"),
     ],
 )
-def test_a_faulty_function_is_refused_before_the_file_is_made(
-    task: Any, more: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_a_faulty_function_is_refused_early(task: Any, more: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ees_mpi.ConfigError, match=message):
         train(tmp_path / "run.h5", task, **more)
     assert not list(tmp_path.iterdir())
@@ -116,9 +114,7 @@ def test_a_name_without_a_colon_is_refused_if_no_program_gave_it(tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_runs_from_a_file_and_another_function_does_not_continue_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_runs_from_a_file_or_with_another_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "run.h5"
     train(out, single, keep_source=True)
     with pytest.raises(ees_mpi.ConfigError, match=r"begun with another config: task.function is .*; task.sha256"):
@@ -132,9 +128,7 @@ def test_nothing_runs_from_a_file_and_another_function_does_not_continue_it(
     assert _GIVEN  # the one of this process is still there
 
 
-def test_the_objective_of_a_run_file_needs_trust_also_if_its_task_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_objective_needs_trust_also_if_the_task_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = {"objective.name": "custom", "objective.function": "support.own_objectives:distance_variance"}
     train(tmp_path / "run.h5", single, settings={**SMALL, **objective})
     monkeypatch.delenv("EES_MPI_TRUST")

@@ -77,9 +77,7 @@ def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     assert played(film)[:2] == (5, (96, 96 + 44))
 
 
-def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_an_error(
-    cheetah: Path, tmp_path: Path
-) -> None:
+def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: Path, tmp_path: Path) -> None:
     changed = Path(shutil.copy(cheetah, tmp_path / "changed.h5"))
     with edited(changed) as file:
         file["generations/behavior"][2, 1, 0] += 1e-12
@@ -121,9 +119,7 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
 
 
-def test_other_bits_of_a_new_mutation_are_an_error_that_names_no_file(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "repeat", lambda *_: Repeated(np.arange(4.0), np.arange(1.0, 5.0)))
     lines: list[str] = []
     with pytest.raises(VerifyError, match=r"^1 of 1 gave other bits when they were evaluated a second time"):

@@ -102,9 +102,7 @@ def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheet
     assert "count in the nearest cell" in about
 
 
-def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_run_keeps_some_generations_with_both_ends(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_charts, "FRAMES", {1: 3, 2: 3})
     monkeypatch.setattr(report_charts, "FEWEST", 1)
     with open_run(finished) as run, page_style():

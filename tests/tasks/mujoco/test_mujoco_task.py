@@ -126,9 +126,7 @@ def test_a_rollout_that_mujoco_reset_by_itself_is_invalid(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("gear", "valid"), [(5, True), (300, True), (40_000, False)])
-def test_a_robot_that_is_faster_than_any_robot_is_invalid_though_it_is_finite(
-    gear: float, valid: bool, tmp_path: Path
-) -> None:
+def test_a_robot_faster_than_any_robot_is_invalid_though_finite(gear: float, valid: bool, tmp_path: Path) -> None:
     path = tmp_path / "fast.xml"
     path.write_text(SLIDER.replace('<motor joint="along" gear="5"/>', f'<motor joint="along" gear="{gear}"/>'))
     walker = build(model=str(path), root="cart").walker(0)
