@@ -45,9 +45,7 @@ def test_the_docstring_of_a_function_explains_every_argument_in_the_words_of_the
          "expected a whole number between 1 and 1000000, got 'x'"),
     ],
 )  # fmt: skip
-def test_a_wrong_value_has_one_message(
-    words: list[str], call: Callable[[Path], Any], message: str, finished: Path
-) -> None:
+def test_wrong_values_say_the_same(words: list[str], call: Callable[[Path], Any], message: str, finished: Path) -> None:
     code, line = refusal(words[0], finished, *words[1:])
     assert code == 2 and line.endswith(f"{words[-2]}: {message}")
     with pytest.raises(ees_mpi.ConfigError, match=f"^{words[-2][2:]}: {message}"):

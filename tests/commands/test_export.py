@@ -19,9 +19,7 @@ from ees_mpi.tasks.gymnasium.task import Gymnasium
 
 
 @pytest.mark.parametrize("choice", [[], ["--generation", 0, "--individual", 5]])
-def test_an_exported_policy_acts_with_the_bits_of_ours_and_needs_only_numpy(
-    walked: Path, tmp_path: Path, choice: list[object]
-) -> None:
+def test_an_exported_policy_has_our_bits_with_numpy_alone(walked: Path, tmp_path: Path, choice: list[object]) -> None:
     out = tmp_path / "policy.npz"
     said = done("export", walked, "--policy", *choice, "-o", out).stdout
     assert said.split() == [str(out), str(tmp_path / "policy.py")]

@@ -35,9 +35,7 @@ QUICK = ("maxvar", "maxent")
 
 
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=[pytest.mark.slow] * (kind not in QUICK)) for kind in KINDS])
-def test_same_bits_in_two_parts_each_with_another_number_of_ranks(
-    kind: str, inside: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_same_bits_in_two_parts_on_other_ranks(kind: str, inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     alone, parts, configs = inside / "alone.h5", inside / "parts.h5", inside / "configs"
     configs.mkdir()
     write(configs, "A population")

@@ -48,9 +48,7 @@ def test_a_broken_rule_names_the_node(graph: Callable[..., scg.Node], message: s
         ((), (), r"'z': expected samples of shape .* got \[\]"),
     ],
 )
-def test_shapes_that_do_not_fit_are_told_with_the_node(
-    samples: tuple[int, ...], densities: tuple[int, ...], message: str
-) -> None:
+def test_shapes_that_do_not_fit_name_a_node(samples: tuple[int, ...], densities: tuple[int, ...], message: str) -> None:
     with pytest.raises(scg.GraphError, match=message):
         scg.Stochastic("z", torch.zeros(samples), torch.zeros(densities))
 

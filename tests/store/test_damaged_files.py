@@ -376,9 +376,7 @@ def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
         ("config", 7),
     ],
 )
-def test_missing_and_ill_shaped_parts_of_a_file_with_the_right_hashes_are_a_sentence(
-    name: str, value: object, copied: Path
-) -> None:
+def test_missing_and_ill_shaped_parts_with_right_hashes_are_a_sentence(name: str, value: object, copied: Path) -> None:
     with h5py.File(copied, "r+") as file:
         if name in file.attrs:
             texts.put(file, {name: value})

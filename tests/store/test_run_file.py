@@ -217,9 +217,7 @@ def test_a_link_stays_a_link_and_the_mode_stays_the_mode(tmp_path: Path, tiny: C
         assert len(run.sessions()) == 2
 
 
-def test_the_journal_is_folded_by_size_too(
-    tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_big_journal_is_folded(tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ees_mpi.store.writer.FOLD_BYTES", 1000)
     half = Half(tmp_path / "run.h5", tiny(), 6)
     with open_run(half.path) as run:

@@ -64,12 +64,7 @@ def until(config: Config, generations: int) -> Config:
 
 
 def walk(
-    path: Path,
-    preset: str,
-    *settings: str,
-    start: Path | None = None,
-    closed: bool = True,
-    stops: Sequence[int] = (),
+    path: Path, preset: str, *settings: str, start: Path | None = None, closed: bool = True, stops: Sequence[int] = ()
 ) -> Path:
     """Train a small run; `closed`: False leaves the last part in the journal, as in a running or killed run.
 
