@@ -21,11 +21,6 @@ SHORT = sets("run.generations=4", "run.fsync=false")  # keys that are in no defa
 SMALL = sets("population.size=20")
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
-    """Return language and text of the pieces of code that a test runs: those between fences."""
-    return re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.M | re.S)
-
-
 def commands(text: str) -> Iterator[list[str]]:
     """Yield the words of each `ees-mpi` command in a text, without mpirun, comments and redirections."""
     for line in text.replace("\\\n", " ").splitlines():
@@ -61,7 +56,7 @@ def forgotten() -> Iterator[None]:
 @pytest.mark.usefixtures("forgotten", "quick_noise")
 @pytest.mark.parametrize("topic", ["first_steps", "tutorial"])
 def test_the_examples_of_a_page_work_in_order(topic: str, inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = blocks(DOCS / f"{topic}.md")
+    found = re.findall(r"^```(\w+)\n(.*?)^```", (DOCS / f"{topic}.md").read_text(), re.M | re.S)
     assert len(found) >= 5
     for language, text in found:
         named = re.match(r"# (\w+\.(?:py|toml))\n", text)

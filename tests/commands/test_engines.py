@@ -27,13 +27,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def engines_of(path: Path) -> tuple[str, str]:
-    """Return the engine of the evaluation and that of the run."""
-    facts = read(path)
-    note = facts["of_run"] if "of_run" in facts else facts["started_from"]
-    return facts["engine"], note["engine"]
-
-
 @pytest.mark.slow
 def test_sample_measure_and_adapt_in_the_other_engine_record_both(trained: Path, tmp_path: Path) -> None:
     paths = [tmp_path / f"{name}.h5" for name in ("sample", "measure", "adapt", "from")]
@@ -44,7 +37,9 @@ def test_sample_measure_and_adapt_in_the_other_engine_record_both(trained: Path,
     adapted = ees_mpi.adapt(trained, "left", paths[2], mutations=2, evaluations=1, settings=BULLET)
     assert adapted.attributes["direction"] == 180 and len(adapted.fitness) == 1
     ees_mpi.train("cheetah-maxent", paths[3], settings=SMALL, start=trained).close()
-    assert [engines_of(path) for path in paths] == [("bullet", "mujoco")] * 4
+    for facts in map(read, paths):
+        note = facts["of_run"] if "of_run" in facts else facts["started_from"]
+        assert (facts["engine"], note["engine"]) == ("bullet", "mujoco")  # of the evaluation and of the run
     with ees_mpi.open_run(trained) as run, ees_mpi.sample(run, 2, tmp_path / "same.h5", generation=-1) as same:
         assert label(same) == "MaxEnt-EES (Bullet replica in MuJoCo)" and "sample of" in repr(same)
 

@@ -48,12 +48,6 @@ def safetensors(path: Path, named: dict[str, np.ndarray]) -> Path:
     return path
 
 
-def torch_file(path: Path, named: dict[str, np.ndarray]) -> Path:
-    torch = pytest.importorskip("torch")
-    torch.save({name: torch.from_numpy(array) for name, array in named.items()}, path)
-    return path
-
-
 def measured(policy: Any, out: Path, std: Any = (0.02, 0.2), **words: Any) -> Path:
     """Measure in Python, which draws no figure."""
     words = {"task": "cheetah-maxent", "settings": {"task.steps": 12, "noise.size": 50000}, "count": 6, **words}
@@ -72,7 +66,9 @@ def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_torch_safetensors_and_numpy_networks_have_the_same_bits(numpy_network: Path, tmp_path: Path) -> None:
-    assert_same_bits(numpy_network, measured(torch_file(tmp_path / "net.pt", arrays()), tmp_path / "torch.h5"))
+    torch = pytest.importorskip("torch")
+    torch.save({name: torch.from_numpy(array) for name, array in arrays().items()}, tmp_path / "net.pt")
+    assert_same_bits(numpy_network, measured(tmp_path / "net.pt", tmp_path / "torch.h5"))
     path = safetensors(tmp_path / "net.safetensors", arrays())
     assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))
     assert info(tmp_path / "safe.h5")["started_from"]["path"] == path.name  # without its folder

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,16 +70,15 @@ def test_a_run_file_that_names_code_needs_trust_for_each_call(tmp_path: Path, mo
     out = tmp_path / "run.h5"
     ees_mpi.train(CONFIG, out).close()
     monkeypatch.setattr(registry, "_FROM_USER", set())  # as in a new process
-    for call in (lambda **trust: ees_mpi.sample(out, 2, overwrite=True, **trust), again(out)):
+    for call in (
+        lambda **trust: ees_mpi.sample(out, 2, overwrite=True, **trust),
+        lambda **trust: ees_mpi.train(out, resume=True, settings={"run.generations": 4}, **trust),
+    ):
         with pytest.raises(ees_mpi.TrustError, match="it is not run without your consent"):
             call()
         call(trust=True).close()
         monkeypatch.setattr(registry, "_FROM_USER", set())
     assert "EES_MPI_TRUST" not in os.environ
-
-
-def again(out: Path) -> Callable[..., ees_mpi.Run]:
-    return lambda **trust: ees_mpi.train(out, resume=True, settings={"run.generations": 4}, **trust)
 
 
 @pytest.mark.usefixtures("unchanged")

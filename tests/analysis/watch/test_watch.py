@@ -22,7 +22,8 @@ from ees_mpi.store.writer import RunWriter
 def test_it_follows_a_run_to_its_end_and_leaves_nothing_behind(finished: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.h5"
     shutil.copy(finished, run)
-    writer = _reopened(run, 9)
+    writer, _ = RunWriter.resume(run, load("interference-maxvar", [*TINY, "run.generations=9"]))
+    writer.begin_session(6, 1, 1, {"numpy": "0"})
     with subprocess.Popen(
         command("watch", run, "--every", 0.05), stdout=subprocess.PIPE, text=True, env=environment()
     ) as watching:
@@ -63,14 +64,6 @@ def test_several_runs_are_a_table_that_ends_when_all_are_complete(finished: Path
     names = [line.partition(".h5:")[0] for line in said]
     assert names == ["run", "running", "stopped", "running", "stopped"]
     assert all(line.endswith("complete") for line in said[3:])
-
-
-def _reopened(path: Path, generations: int) -> RunWriter:
-    """Hold a run file open for writing, with more generations to come."""
-    config = load("interference-maxvar", [*TINY, f"run.generations={generations}"])
-    writer, _ = RunWriter.resume(path, config)
-    writer.begin_session(6, 1, 1, {"numpy": "0"})
-    return writer
 
 
 def test_a_terminal_is_drawn_over_and_the_last_screen_stays(finished: Path) -> None:

@@ -36,12 +36,9 @@ def in_mujoco(robot: type[PaperRobot], seed: int = 0) -> MujocoWalker:
 
 def joints_of(client: Client) -> dict[str, Any]:
     """Return what Bullet tells about each joint, by name."""
-    infos = (pybullet.getJointInfo(client.robot, number, client.number) for number in range(count_of(client)))
+    count = pybullet.getNumJoints(client.robot, client.number)
+    infos = (pybullet.getJointInfo(client.robot, number, client.number) for number in range(count))
     return {info[1].decode(): info for info in infos}
-
-
-def count_of(client: Client) -> int:
-    return int(pybullet.getNumJoints(client.robot, client.number))
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
