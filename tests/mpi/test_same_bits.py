@@ -21,7 +21,7 @@ OWN = ("objective.name=custom", "objective.function=ees_mpi.scg.surrogates:maxen
 KINDS = {  # a preset or a config, and settings
     "maxvar": ("interference-maxvar", "population.size=70"),
     "maxent": ("interference-maxent", "population.size=70"),
-    "own parts": ("configs/own.toml", *OWN),
+    "own parts": ("configs/own.toml", *OWN, "optimizer.name=custom", "optimizer.function=momentum:Momentum"),
     "Bullet": ("cheetah-maxent", *WALK, "run.evaluate_mean_every=2"),
     "replica": ("ant-maxent", *WALK, "task.engine=mujoco", "task.device=cpu"),
     "MuJoCo": ("gymnasium-cheetah-maxent", *WALK, "task.device=cpu"),
