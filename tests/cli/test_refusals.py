@@ -136,3 +136,7 @@ def test_a_command_that_cannot_work_is_one_sentence_and_changes_nothing(
     found, line = refused(*shlex.split(words))
     assert found == code and message in line and len(line) < 2500, line
     assert Path("text.h5").read_text() == "hello" and plain(line) == line
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert plain("a\x1b[31mb\x9bc\rd\te\n\u202ef") == "a\\x1b[31mb\\x9bc\\x0dd\te\n\\x202ef"

@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.program import done
+from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import config
 from ees_mpi.analysis.labels import label
+from ees_mpi.commands.adapt import read_adaptation
 from ees_mpi.commands.info import read
 from ees_mpi.config import keys
 from ees_mpi.errors import ConfigError
@@ -42,6 +45,15 @@ def test_sample_measure_and_adapt_in_the_other_engine_record_both(trained: Path,
         assert (facts["engine"], note["engine"]) == ("bullet", "mujoco")  # of the evaluation and of the run
     with ees_mpi.open_run(trained) as run, ees_mpi.sample(run, 2, tmp_path / "same.h5", generation=-1) as same:
         assert label(same) == "MaxEnt-EES (Bullet replica in MuJoCo)" and "sample of" in repr(same)
+    done("sample", trained, "--count", 2, "--generation", -1, "--out", tmp_path / "command.h5")
+    assert_same_bits(tmp_path / "command.h5", tmp_path / "same.h5")
+    words = ("--direction", "left", "--mutations", 2, "--evaluations", 1, "--set", "task.engine=bullet")
+    done("adapt", trained, *words, "--out", tmp_path / "adapted.h5")
+    bits = [
+        {name: array.tobytes() for name, array in found.arrays.items()}
+        for found in (adapted, read_adaptation(tmp_path / "adapted.h5"))
+    ]
+    assert bits[0] == bits[1]
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,9 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
+import h5py
 import numpy as np
 import pytest
 import xarray
@@ -79,6 +81,21 @@ def test_to_xarray_takes_names_and_reads_the_journal(run: Run, monkeypatch: pyte
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(MissingExtra, match=r"pip install 'ees_mpi\[analysis\]'"):
         run.to_xarray()
+
+
+def test_the_arrays_of_the_file_are_opened_once_however_long_the_journal_is(tmp_path: Path) -> None:
+    opened, begin = {2: 0, 40: 0}, h5py.Dataset.__init__
+
+    def noted(dataset: h5py.Dataset, *arguments: object, **named: object) -> None:
+        opened[generations] += 1
+        begin(dataset, *arguments, **named)
+
+    for generations in opened:
+        path = tmp_path / f"{generations}.h5"
+        walk(path, "interference-maxent", f"run.generations={generations}", closed=False)
+        with mock.patch.object(h5py.Dataset, "__init__", noted), open_run(path) as run:
+            assert [float(run["entropy"][g]) for g in range(generations)] == run["entropy"][:].tolist()
+    assert opened[2] == opened[40] > 30
 
 
 def test_a_closed_run_says_so(cheetah: Path) -> None:

@@ -103,6 +103,14 @@ def test_values_beyond_5_or_float32_are_clipped(robot: Robot, extreme: float, mo
     assert len(changed) == 1 and observation[changed[0]] == np.copysign(5.0, extreme)
 
 
+def test_actions_are_clipped_to_1(robot: Robot) -> None:
+    seen = []
+    for action in (-1.0, -np.inf):
+        robot.reset(0)
+        seen.append(robot.step(np.full(robot.action_size, action))[0].tobytes())
+    assert seen[0] == seen[1]
+
+
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_closing_releases_the_client_once_and_for_all(kind: type[Robot]) -> None:
     before_any = connected()
