@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Generator
@@ -99,6 +100,19 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return train(tmp_path_factory.mktemp("finished") / "run.h5")
 
 
+@pytest.fixture
+def copied(finished: Path, tmp_path: Path) -> Path:
+    """A copy of the finished run, which a test may change."""
+    return Path(shutil.copy(finished, tmp_path / "copy.h5"))
+
+
+@pytest.fixture
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a test, in which its commands run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 def walk(folder: Path, preset: str, *settings: str) -> Path:
     """Train a walking robot for a few steps and return its file."""
     pytest.importorskip("pybullet", exc_type=ImportError)
@@ -106,29 +120,18 @@ def walk(folder: Path, preset: str, *settings: str) -> Path:
     return train(folder / f"{preset}.h5", preset, *small, "run.generations=3", *settings)
 
 
-@pytest.fixture(scope="session")
-def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the cheetah; tests do not change it."""
-    return walk(tmp_path_factory.mktemp("cheetah"), "cheetah-maxent")
+def robot(name: str, preset: str, *settings: str) -> Callable[..., Path]:
+    """Return a fixture: a small run of a robot, which tests do not change."""
+    return pytest.fixture(scope="session", name=name)(
+        lambda tmp_path_factory: walk(tmp_path_factory.mktemp(name), preset, *settings)
+    )
 
 
-@pytest.fixture(scope="session")
-def ant(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the ant; tests do not change it."""
-    return walk(tmp_path_factory.mktemp("ant"), "ant-maxent")
-
-
-@pytest.fixture(scope="session")
-def species(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the ant with two means, its position noted at two steps; tests do not change it."""
-    return walk(tmp_path_factory.mktemp("species"), "ant-maxent-mixture", "task.behavior_steps=[6,12]")
-
-
-@pytest.fixture(scope="session")
-def walked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small run of the cheetah all of whose rollouts are observed; tests do not change it."""
-    settings = ("run.generations=2", "task.steps=10", "task.observation_share=1.0")
-    return walk(tmp_path_factory.mktemp("walked"), "cheetah-maxvar", *settings)
+cheetah = robot("cheetah", "cheetah-maxent")
+ant = robot("ant", "ant-maxent")
+species = robot("species", "ant-maxent-mixture", "task.behavior_steps=[6,12]")  # two means, positions at two steps
+WALKED = ("run.generations=2", "task.steps=10", "task.observation_share=1.0")  # all rollouts are observed
+walked = robot("walked", "cheetah-maxvar", *WALKED)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from support.outcomes import in_parts
 
-from ees_mpi.density import COLUMNS, ROWS, kernel_sums, tile_width
+from ees_mpi.density import COLUMNS, ROWS, kernel_sums
 from ees_mpi.ranks import Ranks
 
 
@@ -19,10 +19,3 @@ def test_kernel_sums_match_a_direct_sum_in_double(count: int, dim: int) -> None:
 def test_sums_are_the_same_bits_however_the_rows_are_shared_out() -> None:
     x = np.random.default_rng(0).normal(size=(3 * ROWS + 5, 2))
     np.testing.assert_array_equal(in_parts(lambda part: kernel_sums(x, 1.0, part)), kernel_sums(x, 1.0, Ranks()))
-
-
-@pytest.mark.parametrize(
-    ("count", "width"), [(3, 3), (COLUMNS, COLUMNS), (COLUMNS + 1, COLUMNS // 2 + 1), (3 * COLUMNS, COLUMNS)]
-)
-def test_columns_are_cut_into_as_few_tiles_as_possible_of_about_the_same_width(count: int, width: int) -> None:
-    assert tile_width(count) == width

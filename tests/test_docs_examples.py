@@ -6,7 +6,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 from unittest import mock
 
 import click
@@ -20,18 +19,6 @@ from ees_mpi.commands.docs import pages
 DOCS = CHECKOUT / "ees_mpi" / "docs"
 SHORT = sets("run.generations=4", "run.fsync=false")  # keys that are in no default file name
 SMALL = sets("population.size=20")
-
-
-class Block(NamedTuple):
-    """A piece of code of a page, with its language."""
-
-    language: str
-    text: str
-
-
-def blocks(page: Path) -> list[Block]:
-    """Return the pieces of code that a test runs: those between fences."""
-    return [Block(*found) for found in re.findall(r"^```(\w+)\n(.*?)^```", page.read_text(), re.M | re.S)]
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -68,11 +55,8 @@ def forgotten() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("forgotten", "quick_noise")
 @pytest.mark.parametrize("topic", ["first_steps", "tutorial"])
-def test_the_examples_of_a_page_work_in_their_order(
-    topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found = blocks(DOCS / f"{topic}.md")
+def test_the_examples_of_a_page_work_in_order(topic: str, inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = re.findall(r"^```(\w+)\n(.*?)^```", (DOCS / f"{topic}.md").read_text(), re.M | re.S)
     assert len(found) >= 5
     for language, text in found:
         named = re.match(r"# (\w+\.(?:py|toml))\n", text)
@@ -85,7 +69,7 @@ def test_the_examples_of_a_page_work_in_their_order(
             assert language == "sh" and "ees-mpi" in text
             for words in commands(text):
                 done(*short(words))
-    assert {path.suffix for path in tmp_path.iterdir()} >= {".h5", ".png", ".html"}
+    assert {path.suffix for path in inside.iterdir()} >= {".h5", ".png", ".html"}
 
 
 TEXTS = {

@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
-from support.program import TINY, done, ees, sets
+from support.program import TINY, done, sets
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import beside, check_writable, replaced, written
@@ -50,19 +50,6 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path
         pytest.raises(ConfigError, match="no file can be written there: Read-only"),
     ):
         check_writable(tmp_path / "x")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["report", "RUN", "-o", "/proc/x.html"],
-        ["replay", "RUN", "--video", "/proc/x.mp4"],
-        ["sample", "RUN", "--count", "2", "--out", "/proc/x.h5"],
-    ],
-)
-def test_every_command_refuses_a_path_that_cannot_be_written(ant: Path, words: list[str]) -> None:
-    left = ees(*(ant if word == "RUN" else word for word in words))
-    assert left.returncode == 2 and left.stderr.count("\n") == 1 and words[-1] in left.stderr and left.stdout == ""
 
 
 def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> None:

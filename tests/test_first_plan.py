@@ -58,9 +58,7 @@ def test_numbers_that_are_not_positive_are_compared_by_their_difference_and_show
         (WIDE * 1.1, "equal", WIDE, OPEN),
     ],
 )
-def test_a_question_gets_the_verdict_of_the_plan(
-    first: np.ndarray, relation: str, second: np.ndarray, verdict: str
-) -> None:
+def test_questions_get_the_planned_verdict(first: np.ndarray, relation: str, second: np.ndarray, verdict: str) -> None:
     (answer,) = judge([ask(first, relation, second)])
     assert answer.verdict == verdict
 

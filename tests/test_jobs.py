@@ -115,9 +115,7 @@ def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Pl
     ("state", "reason", "requeued"),
     [("SIGNALING", "None", True), ("COMPLETING", "TimeLimit", True), ("COMPLETING", "None", False)],
 )
-def test_a_job_that_was_cancelled_does_not_go_back_into_the_queue(
-    place: Place, state: str, reason: str, requeued: bool
-) -> None:
+def test_a_cancelled_job_does_not_go_back_into_the_queue(place: Place, state: str, reason: str, requeued: bool) -> None:
     place.job_is(state, reason)
     place.program("mpirun", "kill -TERM $PPID; exit 1")
     code, said = place.train()
@@ -158,9 +156,7 @@ def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> No
 
 
 @pytest.mark.slow
-def test_the_signal_before_the_time_limit_reaches_the_ranks_and_the_next_start_ends_with_the_same_bits(
-    place: Place,
-) -> None:
+def test_the_signal_before_the_limit_reaches_the_ranks_and_the_next_start_has_the_same_bits(place: Place) -> None:
     slow = ("task.settings.how=mark", "task.settings.at=5", "task.settings.seconds=0.15")
     words = breaking(place.folder / "stopped.h5", 0, *slow, 'task.settings.mark="waits"')[2:]
     # Tells the script once the ranks wait; mpirun and the ranks are real.
@@ -269,9 +265,7 @@ def test_small_files_of_finished_runs_have_the_mean_if_another_line_reads_it(pla
     assert "3 ranks on " in place.log.read_text()
 
 
-def test_a_line_waits_for_the_files_that_other_lines_write_and_small_files_of_other_machines_count(
-    tmp_path: Path,
-) -> None:
+def test_a_line_waits_for_files_of_other_lines_and_small_files_of_other_machines_count(tmp_path: Path) -> None:
     made = tmp_path / "ant-maxent-seed0"
     made.mkdir(parents=True)
     (made / "run.json").write_text('{"generations": 30}')

@@ -34,6 +34,7 @@ size = 5000
 MODULE = """
 import gymnasium, numpy as np
 from ees_mpi.outcomes import Outcome
+from support.own_tasks import Base
 
 class Short(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
@@ -58,33 +59,21 @@ def two(rollout):
 def varying(rollout):
     return rollout.observations[-1][: 2 if len(rollout.rewards) < 5 else 3]
 
-class Varying:
-    parameters, behavior_dim = 2, 1
-
-    def initial(self, generator):
-        return np.zeros(2)
-
-    def open(self, seed):
-        return self
-
-    def evaluate(self, index, parameters, mean, std, observe):
+class Varying(Base):
+    def evaluate(self, index, *rest):
         return Outcome(index, (1.0,) * (1 + index // 3), 0.0, 1)
-
-    def close(self):
-        pass
 """
 CUSTOM = ("task.name=custom", "task.function=mine:Varying")
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def folder(inside: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Run a test in a folder with a config and a module, and forget the module afterwards."""
-    monkeypatch.chdir(tmp_path)
     for name in ("FOLDERS", "RUN_FOLDERS"):
         monkeypatch.setattr(registry, name, [])
     Path("my.toml").write_text(CONFIG)
     Path("mine.py").write_text(MODULE)
-    yield tmp_path
+    yield inside
     forget()
 
 
@@ -136,11 +125,6 @@ def test_resume_starts_again_only_if_the_file_of_another_config_has_no_generatio
     assert code == 2 and "another config" in line and info(Path("run.h5"))["generations"] == 2
 
 
-def test_help_loads_no_numpy() -> None:  # it makes half of the time
-    words = [sys.executable, "-X", "importtime", *command("--help")]
-    assert "ees_mpi.cli.main" in (loaded := run(words).stderr) and "numpy" not in loaded
-
-
 def test_the_shell_completes_presets() -> None:
     words = {"COMP_WORDS": "ees-mpi train interference-maxe", "COMP_CWORD": "2", "_EES_MPI_COMPLETE": "bash_complete"}
     assert run(command(), **words).stdout == "plain,interference-maxent\n"
@@ -168,7 +152,7 @@ def test_at_least_ten_rollouts_feed_the_normaliser_by_default_and_the_file_has_t
 
     assert share() == 0.5 and share("population.size=6") == 1.0
     assert share("task.observation_share=0.01") == 0.01
-    seeing = Path("mine.py").read_text().replace("behavior_dim = 2, 1", "behavior_dim, observation_dim = 2, 1, 3")
+    seeing = Path("mine.py").read_text().replace("Varying(Base):", "Varying(Base):\n    observation_dim = 3")
     Path("mine.py").write_text(seeing.replace("1 + index // 3", "1"))
     assert share(*CUSTOM) == 0.5
     assert ees_mpi.Strategy([0.0], size=20, std=0.1, observation_dim=2).config.task.observation_share == 0.5

@@ -12,8 +12,7 @@ TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"))
 
 
 @pytest.fixture
-def run(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
+def run(finished: Path, inside: Path) -> Path:
     shutil.copy(finished, "run.h5")
     os.symlink("run.h5", "soft.h5")
     os.link("run.h5", "hard.h5")

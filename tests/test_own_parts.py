@@ -18,15 +18,14 @@ from ees_mpi.registry import own
 
 
 @pytest.fixture(autouse=True)
-def own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def own_modules(inside: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Run a test in a folder of its own, and forget the modules in it afterwards."""
     monkeypatch.setattr(registry, "FOLDERS", [])
     monkeypatch.setattr(sys, "path", list(sys.path))
-    monkeypatch.chdir(tmp_path)
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(tmp_path)):
+        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(inside)):
             del sys.modules[name]
     gymnasium.registry.pop("Cart-v0", None)
     own.forget()
@@ -149,9 +148,7 @@ LATER = [  # a condition that becomes true after a while, in front of a line
 
 
 @pytest.mark.parametrize(("heading", "line", "condition", "call"), LATER, ids=[each[0] for each in LATER])
-def test_an_error_during_the_run_names_call_generation_and_the_users_lines(
-    heading: str, line: str, condition: str, call: str
-) -> None:
+def test_a_later_error_names_call_generation_and_lines(heading: str, line: str, condition: str, call: str) -> None:
     code, first, lines = broken(heading, line, f"{condition} and 1 / 0; {line}", generations=200)
     assert code in (1, 2) and first.startswith("generation "), first
     assert f"{call} raised ZeroDivisionError: division by zero" in first and "ees_mpi" not in lines

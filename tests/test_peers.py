@@ -32,8 +32,6 @@ def test_the_tables_of_the_page_have_the_numbers_of_the_file() -> None:
         ((1,), (3,), "no difference is named"),
     ],
 )
-def test_a_table_says_where_the_order_differs_and_where_we_lose(
-    ours: tuple[float, ...], theirs: tuple[float, ...], said: str
-) -> None:
+def test_a_table_names_open_orders_and_losses(ours: tuple[float, ...], theirs: tuple[float, ...], said: str) -> None:
     text = tables.numbers_table([COLUMN], rows(ours, theirs), NAMES)
     assert said in text and text.count("\n- ") == bool(said)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from ees_mpi.policies import ACTIVATIONS, HIDDEN, MLP, mean_std, observation_sums
+from ees_mpi.policies import HIDDEN, MLP, mean_std, observation_sums
 
 CHEETAH = (26, *HIDDEN, 6)
 ANT = (28, *HIDDEN, 8)
@@ -28,11 +28,6 @@ def by_the_book(sizes: tuple[int, ...], flat: np.ndarray, observation: np.ndarra
     return values
 
 
-@pytest.mark.parametrize(("sizes", "count"), [(CHEETAH, 74_246), (ANT, 75_272)])
-def test_the_papers_networks_have_the_papers_parameter_counts(sizes: tuple[int, ...], count: int) -> None:
-    assert MLP(sizes).count == count
-
-
 @pytest.mark.parametrize("sizes", ALL_SIZES)
 def test_actions_are_those_of_a_tanh_network_on_w1_b1_w2_b2(sizes: tuple[int, ...]) -> None:
     policy = MLP(sizes)
@@ -44,27 +39,12 @@ def test_actions_are_those_of_a_tanh_network_on_w1_b1_w2_b2(sizes: tuple[int, ..
         np.testing.assert_allclose(action, by_the_book(sizes, flat, observation), rtol=1e-4, atol=1e-5)
 
 
-FORMULAS = {
-    "tanh": np.tanh,
-    "relu": lambda x: x * (x > 0),
-    "silu": lambda x: x / (1 + np.exp(-x)),
-    "elu": lambda x: np.where(x > 0, x, np.exp(x) - 1),
-    "identity": lambda x: x,
-}
-
-
-@pytest.mark.parametrize("name", ACTIVATIONS)
-def test_each_layer_has_its_activation_and_actions_are_scaled_and_shifted(name: str) -> None:
-    weight = np.array([[[1.0], [0.5]], [[-3.0], [0.25]]], np.float32)  # one unit in each of two layers
-    policy = MLP((1, 1, 1), 0, (name, "tanh"), (2.0,), (1.0,))
-    policy.load(weight.reshape(-1))
-    for x in (-100.0, -2.0, -0.1, 0.0, 0.3, 7.0):
-        expected = 1 + 2 * np.tanh(-3 * FORMULAS[name](np.float64(x + 0.5)) + 0.25)
-        with np.errstate(all="ignore"):
-            np.testing.assert_allclose(policy.act(np.array([x], np.float32)), [expected], rtol=2e-5)
-    linear = MLP((1, 1, 1), 0, name)
-    linear.load(weight.reshape(-1))
-    np.testing.assert_allclose(linear.act(np.ones(1, np.float32)), [-3 * FORMULAS[name](1.5) + 0.25], rtol=1e-5)
+def test_actions_are_scaled_and_shifted() -> None:
+    policy = MLP((1, 1, 1), 0, ("relu", "tanh"), (2.0,), (1.0,))
+    policy.load(np.array([1.0, 0.5, -3.0, 0.25], np.float32))
+    for x in (-100.0, -0.1, 0.3, 7.0):
+        expected = 1 + 2 * np.tanh(-3 * max(x + 0.5, 0) + 0.25)
+        np.testing.assert_allclose(policy.act(np.array([x], np.float32)), [expected], rtol=2e-5)
 
 
 @pytest.mark.parametrize(("sizes", "activation"), [(CHEETAH, "tanh"), (ANT, "relu"), ((3, 5, 2), "silu")])

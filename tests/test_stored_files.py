@@ -81,8 +81,10 @@ def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Pa
 
 
 def test_a_sample_of_a_maml_run_has_no_gradient_step(tmp_path: Path) -> None:
-    sample = tmp_path / "sample.h5"
-    done("sample", unpacked(tmp_path, "maml.h5"), "--count", 4, "--std", 0.02, "--out", sample)
+    run, sample = unpacked(tmp_path, "maml.h5"), tmp_path / "sample.h5"
+    done("sample", run, "--count", 4, "--std", 0.02, "--out", sample)
+    done("verify", sample)
+    done("export", run, "--policy", "-o", tmp_path / "policy.npz")
     assert info(sample)["state_sha256"] == DIGESTS["maml-sample"]
     code, line = refusal("adapt", sample, "--direction", "left", "--out", tmp_path / "out.h5")
     assert code == 3 and "is a sample of a maml run; adapt the run itself" in line

@@ -1,17 +1,14 @@
 """Files that a stranger made, with the right hashes: their texts and numbers reach every command, and harm none."""
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import h5py
 import pytest
-from support.program import TINY, ees, refusal, sets
+from support.program import TINY, ees, sets
 from support.run_files import renew
 
-from ees_mpi import open_run
-from ees_mpi.errors import RunFileError
 from ees_mpi.store import sessions
 from ees_mpi.terminal import plain
 
@@ -34,9 +31,8 @@ Craft = Callable[[Callable[[h5py.File], object]], None]
 
 
 @pytest.fixture
-def craft(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Craft:
+def craft(finished: Path, inside: Path) -> Craft:
     """Change a copy of a finished run, `run.h5` in the present folder, and renew its hashes."""
-    monkeypatch.chdir(tmp_path)
 
     def change(how: Callable[[h5py.File], object]) -> None:
         shutil.copy(finished, "run.h5")
@@ -84,16 +80,3 @@ def test_an_integer_of_5000_digits_in_the_config_of_a_file_is_refused(craft: Cra
     craft(change)
     for words, text in outputs_of([("info", "run.h5"), ("resume", "run.h5"), FROM]).items():
         assert text.startswith("ees-mpi: ") and text.count("\n") == 1 and len(text) < 2500, words
-
-
-def test_a_fifo_is_refused_by_every_command_and_by_open_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("run.h5", "run.npz", "run.toml"):
-        os.mkfifo(name)
-    with pytest.raises(RunFileError, match="not a plain file"):
-        open_run("run.h5")
-    more = [("config", "run.toml"), ("plan", "run.toml", "--ranks", "2"), ("sample", "run.npz", "--count", "2")]
-    more += [("train", "interference-maxvar", *option) for option in (("--from", "run.npz"), ("--out", "run.h5"))]
-    for words in (*COMMANDS[:3], *COMMANDS[-3:], *more):
-        code, line = refusal(*words)
-        assert code in (2, 3) and "not a plain file" in line, words

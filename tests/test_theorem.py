@@ -78,9 +78,7 @@ def test_the_network_has_five_hidden_layers_and_the_switch_is_a_weight_of_zero()
 @pytest.mark.parametrize(
     ("g", "h", "inputs", "units"), [(wave, tent, 1, 16), (wave, tent, 2, 60), (constant, tent, 1, 5)]
 )
-def test_flips_are_as_probable_as_the_bound_for_supported_perturbations(
-    g: Function, h: Function, inputs: int, units: int
-) -> None:
+def test_flips_are_as_probable_as_the_bound_says(g: Function, h: Function, inputs: int, units: int) -> None:
     epsilon, count = 0.25, 1000
     network = flipping(g, h, epsilon, ratio=0.3, inputs=inputs, units=units)
     d2, generator = network.d2, np.random.default_rng(7)

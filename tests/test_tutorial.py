@@ -8,7 +8,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from support.program import CHECKOUT, MPIRUN, done, info, run, sets
+from support.program import CHECKOUT, done, info, run, sets
 
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "python.md").read_text(encoding="utf-8")
 NOTEBOOK = CHECKOUT / "jobs" / "examples" / "tutorial.ipynb"
@@ -31,25 +31,11 @@ def execute(program: str, folder: Path, *launcher: str) -> CompletedProcess[str]
     return ended
 
 
-@pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The state of the run that the command makes for the first example of the page."""
-    out = tmp_path_factory.mktemp("command") / "run.h5"
-    done("train", "interference-maxent", *sets("run.generations=20", "population.size=100"), "--out", out)
-    return info(out)["state_sha256"]
-
-
 @pytest.mark.slow
-def test_the_five_lines_have_the_bits_of_the_command_under_mpirun(command: str, tmp_path: Path) -> None:
+def test_all_examples_of_the_page_run_and_the_first_has_the_bits_of_the_command(tmp_path: Path) -> None:
+    done("train", "interference-maxent", *sets("run.generations=20", "population.size=100"), "--out", tmp_path / "c.h5")
+    command = str(info(tmp_path / "c.h5")["state_sha256"])
     assert len(BLOCKS[0].strip().splitlines()) <= 5
-    said = execute(BLOCKS[0], tmp_path, MPIRUN, "-n", "2").stdout
-    assert said.count(command) == 2 and info(tmp_path / "run.h5")["ranks"] == 2
-
-
-@pytest.mark.slow
-def test_all_examples_of_the_page_run_and_the_five_lines_have_the_bits_of_the_command(
-    command: str, tmp_path: Path
-) -> None:
     check = "assert [step for step, _ in logged] == list(range(10)) and logged[-1][1]['entropy']"
     said = execute("\n".join([WANDB, *BLOCKS, check]), tmp_path).stdout
     assert said.count(command) == 1 and info(tmp_path / "run.h5")["state_sha256"] == command

@@ -11,16 +11,13 @@ import make_release
 import pytest
 from support.program import BIN, CHECKOUT, TINY, environment, sets
 
-NO_SOURCES = ("__pycache__",)
 MADE = ("build", "dist", "runs")  # in the checkout itself
 
 
 def left_out(folder: str, names: list[str]) -> list[str]:
     """Return the entries of a folder that are not sources."""
-    made = MADE if Path(folder) == CHECKOUT else ()
-    return [
-        name for name in names if name.startswith(".") or name.endswith(".egg-info") or name in (*NO_SOURCES, *made)
-    ]
+    made = ("__pycache__", *(MADE if Path(folder) == CHECKOUT else ()))
+    return [name for name in names if name.startswith(".") or name.endswith(".egg-info") or name in made]
 
 
 def build(kind: str, source: Path, out: Path) -> Path:
@@ -30,18 +27,6 @@ def build(kind: str, source: Path, out: Path) -> Path:
     done = subprocess.run([sys.executable, "-c", program], cwd=source, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return out / done.stdout.splitlines()[-1]
-
-
-def make_sdist(folder: Path) -> Path:
-    """Make the sdist of a copy of the checkout."""
-    copy = Path(shutil.copytree(CHECKOUT, folder / "copy", symlinks=True, ignore=left_out))
-    return build("sdist", copy, folder)
-
-
-def make_wheel(sdist: Path) -> Path:
-    """Make the wheel from the sdist."""
-    subprocess.run(["tar", "-xzf", sdist, "-C", sdist.parent], check=True)
-    return build("wheel", sdist.parent / sdist.name.removesuffix(".tar.gz"), sdist.parent)
 
 
 def install(wheel: Path, folder: Path) -> None:
@@ -64,8 +49,10 @@ def run(empty: Path, *words: object) -> str:
 
 @pytest.mark.slow
 def test_the_wheel_of_the_sdist_has_every_source_and_works_by_itself(tmp_path: Path) -> None:
-    sdist, empty = make_sdist(tmp_path), tmp_path / "empty"
-    wheel = make_wheel(sdist)
+    copy, empty = shutil.copytree(CHECKOUT, tmp_path / "copy", symlinks=True, ignore=left_out), tmp_path / "empty"
+    sdist = build("sdist", copy, tmp_path)
+    subprocess.run(["tar", "-xzf", sdist, "-C", tmp_path], check=True)
+    wheel = build("wheel", tmp_path / sdist.name.removesuffix(".tar.gz"), tmp_path)
     check_that_every_source_is_in_it_and_nothing_else(wheel, sdist)
     install(wheel, empty)
     check_that_it_trains_draws_and_prints(empty)

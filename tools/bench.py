@@ -1,20 +1,17 @@
 #!/usr/bin/env python3
-"""Measure costs. Each is also a ratio to a reference that is timed in the same run, because machines differ.
+"""Measure costs. Rollouts are also a ratio to a reference that is timed in the same run, because machines differ.
 
-    tools/bench.py commit      a commit, against one write and fsync of the same bytes
     tools/bench.py rollout     whole rollouts, against their physics and against pybullet_envs_gymnasium
-    tools/bench.py update      the gradient and the weights of MaxEnt at paper scale, against a memcpy and numpy's exp
     tools/bench.py generation  a generation at paper scale with short rollouts: time and memory of its parts
     tools/bench.py gather      a gather on 2, 16 and 48 ranks of this machine: processor time, a gather and a byte
-    tools/bench.py gpu         whole batches on a GPU, against their physics alone; bench_parts/gpu.py has its options
+    tools/bench.py gpu         whole batches on a GPU; bench_parts/gpu.py has its options
 
---json prints the numbers for scripts. tools/bench_parts/ has one file per benchmark. jobs/scaling.py measures whole
+tools/bench_parts/ has one file per benchmark. jobs/scaling.py measures whole
 generations on 1, 2, 4, ... ranks.
 """
 
 import argparse
 import importlib
-import json
 import os
 import sys
 from pathlib import Path
@@ -24,14 +21,13 @@ try:
 except ImportError:  # no environment is active: use the one of this checkout
     os.execv(python := str(Path(__file__).parents[1] / ".venv/bin/python"), [python, *sys.argv])
 
-BENCHMARKS = ("commit", "rollout", "update", "generation", "gather", "gpu")
+BENCHMARKS = ("rollout", "generation", "gather", "gpu")
 
 
 def main() -> None:
     """Run the named benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benchmark", choices=BENCHMARKS)
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options, more = parser.parse_known_args()
     machine.pin_threads()
@@ -40,8 +36,7 @@ def main() -> None:
         importlib.import_module("bench_parts.on_ranks").work(module.worker)
     if more and not hasattr(module, "options"):
         parser.error(f"unknown options: {' '.join(more)}")
-    results = getattr(module, options.benchmark)(*([more] if hasattr(module, "options") else []))
-    print(json.dumps(results)) if options.json else module.show(results)
+    module.show(getattr(module, options.benchmark)(*([more] if hasattr(module, "options") else [])))
 
 
 if __name__ == "__main__":

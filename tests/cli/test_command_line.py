@@ -9,8 +9,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, sets, train
-from support.run_files import assert_same_bits, edited
+from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, sets
+from support.run_files import edited
 
 from ees_mpi.commands.doctor import EXTRAS
 
@@ -22,20 +22,9 @@ def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
     done = ees("train", "interference-maxvar", *SETS, "--seed", 3, "--out", out, ranks=0)
     assert done.returncode == 0 and "generation 6/6" in done.stdout and "complete" in done.stdout
     facts = info(out)
-    expected = {
-        "format_version": 4,
-        "task": "interference",
-        "objective": "maxvar",
-        "population_size": 20,
-        "parameters": 1,
-        "generations": 6,
-        "complete": True,
-        "seed": 3,
-        "ranks": 1,
-        "evaluations": 120,
-        "steps": 120,
-    }
-    assert {key: facts[key] for key in expected} == expected
+    numbers = {"format_version": 4, "population_size": 20, "parameters": 1, "generations": 6, "seed": 3, "ranks": 1}
+    expected = {**numbers, "task": "interference", "objective": "maxvar", "complete": True, "evaluations": 120}
+    assert {key: facts[key] for key in expected} == expected and facts["steps"] == 120
     assert len(str(facts["state_sha256"])) == 64
     assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
 
@@ -45,41 +34,11 @@ def test_without_a_command_the_whole_help_is_printed() -> None:
     assert (done.returncode, done.stdout) == (2, "") and done.stderr.strip() == ees("--help").stdout.strip()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["train", "interference-maxvr"], "did you mean interference-maxvar"),
-        (["train", "interference-maxvar", "--set", "population.size=501"], "even number"),
-        (["train", "interference-maxvar", "--set", "optimizer.speed=1"], "optimizer.speed: unknown name"),
-        (["train", "old.h5", "--overwrite"], "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from"),
-        (["train", "interference-maxvar", "--nonsense"], "--nonsense"),
-        (["train", "interference-maxvar", "--resume", "--overwrite"], "exclude each other"),
-    ],
-)
-def test_a_wrong_command_line_or_config_is_exit_2_and_touches_nothing(
-    tmp_path: Path, arguments: list[str], message: str
-) -> None:
-    code, line = refusal(*arguments, *(["--out", tmp_path / "run.h5"]))
-    assert code == 2 and message in line
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.standing_ranks
 def test_a_wrong_config_or_command_line_is_told_once_by_all_ranks_together(tmp_path: Path) -> None:
     for words in (["--set", "population.size=501"], ["--nonsense"]):
         assert refusal("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5", ranks=2)[0] == 2
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("verb", ["info", "repair", "resume", "verify"])
-def test_a_file_that_is_no_run_file_is_exit_3_and_stays_as_it_is(tmp_path: Path, verb: str) -> None:
-    path = tmp_path / "text.h5"
-    path.write_text("hello")
-    code, line = refusal(verb, path)
-    assert code == 3 and "not a readable HDF5 file" in line
-    assert path.read_text() == "hello" and list(tmp_path.iterdir()) == [path]
-    code, line = refusal(verb, tmp_path / "absent.h5")
-    assert code == 3 and "does not exist" in line
 
 
 def test_a_run_makes_the_last_folder_of_its_file_and_no_others(tmp_path: Path) -> None:
@@ -96,56 +55,42 @@ def test_a_run_makes_the_last_folder_of_its_file_and_no_others(tmp_path: Path) -
     assert done.returncode == 0 and "1 generation, complete" in done.stdout
 
 
-def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    code, line = refusal("train", "interference-maxvar", *SETS, "--out", copy)
+def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, copied: Path) -> None:
+    code, line = refusal("train", "interference-maxvar", *SETS, "--out", copied)
     assert code == 3 and "--resume" in line and "--overwrite" in line
-    assert copy.read_bytes() == finished.read_bytes()
-    done = ees("train", "interference-maxvar", *SETS, "--seed", 9, "--out", copy, "--overwrite")
-    assert done.returncode == 0 and info(copy)["seed"] == 9
+    assert copied.read_bytes() == finished.read_bytes()
+    done = ees("train", "interference-maxvar", *SETS, "--seed", 9, "--out", copied, "--overwrite")
+    assert done.returncode == 0 and info(copied)["seed"] == 9
 
 
-def test_resume_refuses_another_config_and_names_the_key(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    again = ["train", "interference-maxvar", *SETS, "--out", copy, "--resume"]
+def test_resume_refuses_another_config_and_names_the_key(finished: Path, copied: Path) -> None:
+    again = ["train", "interference-maxvar", *SETS, "--out", copied, "--resume"]
     code, line = refusal(*again, "--set", "optimizer.lr=0.5")
     assert code == 2 and "optimizer.lr is 0.03 in the file and 0.5 now" in line
-    code, line = refusal("resume", copy, "--generations", 3)
+    code, line = refusal("resume", copied, "--generations", 3)
     assert code == 2 and "--generations 3: " in line and "has 6 already" in line
     fewer = [*again, "--set", "run.generations=3"]
     code, line = refusal(*fewer)
     assert code == 2 and "run.generations = 3: " in line and "has 6 already" in line
-    assert copy.read_bytes() == finished.read_bytes()
+    assert copied.read_bytes() == finished.read_bytes()
     assert ees(*again).returncode == 0
 
 
-def test_extending_a_run_gives_the_bits_of_the_longer_one(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    assert ees("resume", copy, "--generations", 9).returncode == 0
-    longer = train(tmp_path / "longer.h5", "interference-maxvar", "run.generations=9")
-    assert_same_bits(copy, longer)
-    assert info(copy)["complete"] and info(copy)["sessions"] == 2
-
-
-def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path, tmp_path: Path) -> None:
+def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path, copied: Path) -> None:
     done = ees("verify", finished)
     assert done.returncode == 0 and "the same bits" in done.stdout
-    changed = Path(shutil.copy(finished, tmp_path / "changed.h5"))
-    with edited(changed) as file:
+    with edited(copied) as file:
         file["generations/behavior"][5, 4, 0] += 1e-15
-    code, line = refusal("verify", changed)
+    code, line = refusal("verify", copied)
     assert code == 1 and "individual 4 of generation 5" in line and "has changed" in line
-    code, line = refusal("verify", finished, "--generation", 6)
-    assert code == 2 and "expected 0 to 5" in line
 
 
-def test_verify_names_the_difference_of_machines(finished: Path, tmp_path: Path) -> None:
-    other = Path(shutil.copy(finished, tmp_path / "other.h5"))
-    with edited(other) as file:
+def test_verify_names_the_difference_of_machines(copied: Path) -> None:
+    with edited(copied) as file:
         file["generations/fitness"][0, 0] += 1.0
         machine = json.loads(file["sessions/machine"][0])
         file["sessions/machine"][0] = json.dumps({**machine, "blas": "another BLAS"})
-    _, line = refusal("verify", other)
+    _, line = refusal("verify", copied)
     assert "this is expected here" in line and "another BLAS" in line
 
 
@@ -157,19 +102,7 @@ def test_the_doctor_lists_every_extra_of_the_package() -> None:
         assert all(any(package in each.replace("[", " ").lower() for each in extras[extra]) for package in packages)
 
 
-def test_reading_a_run_needs_no_mpi(finished: Path) -> None:
-    program = f"""
-import sys
-sys.modules["mpi4py"] = None
-import ees_mpi
-with ees_mpi.open_run({str(finished)!r}) as run:
-    print(run.generations, run.individual(2, 3).shape)
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "6 (1,)\n", done.stderr
-
-
-def test_one_blas_thread_whatever_the_shell_says(tmp_path: Path) -> None:
+def test_one_blas_thread_whatever_the_shell_says() -> None:
     program = """
 import os, sys
 from ees_mpi import machine
@@ -196,11 +129,10 @@ def test_a_start_that_fails_leaves_the_existing_file_as_it_is(words: list[str], 
     assert (out.read_bytes() if out.exists() else None) == before
 
 
-def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
-    done = ees("resume", copy)
+def test_a_finished_run_is_not_touched_by_resume(finished: Path, tmp_path: Path, copied: Path) -> None:
+    done = ees("resume", copied)
     assert done.returncode == 0 and "complete" in done.stdout
-    assert copy.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [copy]
+    assert copied.read_bytes() == finished.read_bytes() and list(tmp_path.iterdir()) == [copied]
 
 
 @pytest.mark.slow

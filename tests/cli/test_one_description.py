@@ -1,7 +1,6 @@
 """A command is described once: its options, its Python function and its checks come from the same annotations."""
 
 import inspect
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -46,21 +45,18 @@ def test_the_docstring_of_a_function_explains_every_argument_in_the_words_of_the
          "expected a whole number between 1 and 1000000, got 'x'"),
     ],
 )  # fmt: skip
-def test_a_wrong_value_has_one_message(
-    words: list[str], call: Callable[[Path], Any], message: str, finished: Path
-) -> None:
+def test_wrong_values_say_the_same(words: list[str], call: Callable[[Path], Any], message: str, finished: Path) -> None:
     code, line = refusal(words[0], finished, *words[1:])
     assert code == 2 and line.endswith(f"{words[-2]}: {message}")
     with pytest.raises(ees_mpi.ConfigError, match=f"^{words[-2][2:]}: {message}"):
         call(finished)
 
 
-def test_a_negative_generation_counts_from_the_end_also_on_the_command_line(finished: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
+def test_a_negative_generation_counts_from_the_end_also_on_the_command_line(tmp_path: Path, copied: Path) -> None:
     for number, out in ((-2, tmp_path / "a.h5"), (4, tmp_path / "b.h5")):
-        done("sample", run, "--count", 4, "--generation", number, "--out", out)
+        done("sample", copied, "--count", 4, "--generation", number, "--out", out)
     assert_same_bits(tmp_path / "a.h5", tmp_path / "b.h5")
-    assert "generations 5:" in done("verify", run, "--generation", -1).stdout
+    assert "generations 5:" in done("verify", copied, "--generation", -1).stdout
 
 
 def test_python_has_the_short_options_of_train(tmp_path: Path) -> None:

@@ -191,17 +191,6 @@ def test_wrong_settings_are_refused(mean: Any, more: dict[str, Any], message: st
         small(mean, **more)
 
 
-def test_a_recorded_run_has_the_bits_of_train_with_the_same_function(tmp_path: Path) -> None:
-    with small(record=tmp_path / "loop.h5") as es:
-        run(es, 4)
-    words: dict[str, Any] = {"parameters": 1, "behavior_dim": 1, "mean": [1.0], "generations": 4}
-    found = ees_mpi.train(SMALL, tmp_path / "f.h5", task=lambda z: (pattern(float(z[0])),) * 2, **words)
-    with found, ees_mpi.open_run(tmp_path / "loop.h5") as loop:
-        for name in ("behavior", "fitness", "mean", "offset", "entropy", "state_sha256"):
-            np.testing.assert_array_equal(loop[name][:], found[name][:])
-        assert loop.complete and loop.config.run.generations == 4
-
-
 @pytest.mark.slow
 def test_a_loop_that_was_killed_resumes_with_the_same_bits(tmp_path: Path) -> None:
     whole = run(small(), 6)
@@ -239,9 +228,7 @@ def test_a_loop_that_ended_with_an_exception_is_not_complete(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_commands_work_on_a_recorded_run_and_those_that_need_the_task_say_whose_it_was(
-    tmp_path: Path, finished: Path
-) -> None:
+def test_commands_work_on_a_recorded_run_if_they_do_not_need_the_task(tmp_path: Path, finished: Path) -> None:
     out = tmp_path / "run.h5"
     with small(np.ones(3), record=out) as es:
         run(es, 3, plane)
@@ -274,8 +261,7 @@ def test_the_stall_limit_holds_inside_tell_only(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_noise")
-def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_examples_of_the_page_run(inside: Path) -> None:
     page = (CHECKOUT / "ees_mpi" / "docs" / "ask_tell.md").read_text()
     blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     assert len(page.splitlines()) <= 80 and len(blocks) == 4 and len(blocks[0].splitlines()) <= 10
@@ -287,7 +273,7 @@ def test_the_examples_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.slow
-def test_the_torch_example_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_torch_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     text = (CHECKOUT / "jobs" / "examples" / "torch_loop.py").read_text()
     exec(text.replace("range(101)", "range(1)").replace("size=200", "size=20, config={'noise': {'size': 5000}}"), {})
     assert capsys.readouterr().out.startswith("step 0: loss 8.9")

@@ -5,14 +5,11 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.program import TINY, done, refused
+from support.program import TINY, done
 
 from ees_mpi import config, open_run
 
-
-@pytest.fixture(autouse=True)
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("inside")
 
 
 def test_a_preset_is_printed_with_all_defaults_as_toml_that_loads_again() -> None:
@@ -41,8 +38,3 @@ def test_json_is_one_object_with_the_same_tables(source: str) -> None:
     said = done("config", source, "--json").stdout
     assert said.count("\n") == 1
     assert json.loads(said) == json.loads(json.dumps(tomllib.loads(done("config", source).stdout)))
-
-
-def test_an_unknown_source_is_exit_2_and_a_file_that_is_no_run_file_is_exit_3(tmp_path: Path) -> None:
-    (tmp_path / "text.h5").write_text("hello")
-    assert refused("config", "absent.toml")[0] == 2 and refused("config", "text.h5")[0] == 3

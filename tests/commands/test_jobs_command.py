@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-import pytest
 from support.program import CHECKOUT, done, refused
 
 JOBS = CHECKOUT / "jobs"
@@ -32,11 +31,8 @@ def test_job_scripts_are_copied_and_a_second_copy_brings_back_a_lost_one(tmp_pat
     assert contents(folder) == expected
 
 
-def test_a_changed_script_is_not_replaced_and_nothing_is_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(CHECKOUT / "jobs" / "array.slurm", tmp_path)
-    (tmp_path / "train.slurm").write_text("edited")
+def test_a_changed_script_is_not_replaced_and_nothing_is_copied(inside: Path) -> None:
+    shutil.copy(CHECKOUT / "jobs" / "array.slurm", inside)
+    (inside / "train.slurm").write_text("edited")
     code, said = refused("jobs", "--copy", ".")
     assert code == 2 and "version: train.slurm;" in said and "array.slurm" not in said

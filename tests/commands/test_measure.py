@@ -4,13 +4,13 @@ import itertools
 import json
 import pickle
 import shutil
-import struct
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
+from support.evil import Evil
 from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits, edited
 
@@ -44,20 +44,7 @@ def network() -> dict[str, np.ndarray]:
 
 
 def safetensors(path: Path, named: dict[str, np.ndarray]) -> Path:
-    """Write a safetensors file; its arrays are sorted by name, as the library does."""
-    header, body = {}, b""
-    for name in sorted(named):
-        data = named[name].tobytes()
-        header[name] = {"dtype": "F32", "shape": named[name].shape, "data_offsets": [len(body), len(body) + len(data)]}
-        body += data
-    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
-    return path
-
-
-def torch_file(path: Path, named: dict[str, np.ndarray]) -> Path:
-    torch = pytest.importorskip("torch")
-    torch.save({name: torch.from_numpy(array) for name, array in named.items()}, path)
+    save_file(named, path)
     return path
 
 
@@ -78,10 +65,10 @@ def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_torch_network_a_safetensors_file_and_a_numpy_network_have_the_same_bits(
-    numpy_network: Path, tmp_path: Path
-) -> None:
-    assert_same_bits(numpy_network, measured(torch_file(tmp_path / "net.pt", arrays()), tmp_path / "torch.h5"))
+def test_torch_safetensors_and_numpy_networks_have_the_same_bits(numpy_network: Path, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.save({name: torch.from_numpy(array) for name, array in arrays().items()}, tmp_path / "net.pt")
+    assert_same_bits(numpy_network, measured(tmp_path / "net.pt", tmp_path / "torch.h5"))
     path = safetensors(tmp_path / "net.safetensors", arrays())
     assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))
     assert info(tmp_path / "safe.h5")["started_from"]["path"] == path.name  # without its folder
@@ -164,16 +151,6 @@ def test_training_starts_from_a_policy_with_its_network_and_says_so(tmp_path: Pa
     assert_same_bits(tmp_path / "run.h5", tmp_path / "same.h5")
 
 
-class Evil:
-    """A pickle of this object creates a file when it is loaded."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
-        return open, (str(self.mark), "w")
-
-
 def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     mark = tmp_path / "it-ran"
@@ -198,23 +175,6 @@ def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
     assert chosen.parameters.tobytes() == policy_files.read(arrays()).parameters.tobytes()
     with pytest.raises(RunFileError, match=r"has no pi.9.weight"):
         policy_files.read(path, ["pi.9"])
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "message"),
-    [
-        (("net.pt", "--std", "0.1,0"), 2, "--std: expected a positive number, got 0.0"),
-        (("net.pt",), 3, "No such file"),
-        (("json:loads",), 2, "calling it raised TypeError"),
-    ],
-)
-def test_bad_words_are_refused(
-    words: tuple[str, ...], code: int, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    found, line = refusal("measure", *words, "--task", "cheetah-maxent")
-    assert (found, message in line) == (code, True), line
-    assert not list(tmp_path.iterdir())
 
 
 def test_best_of_is_the_mean_over_all_choices() -> None:

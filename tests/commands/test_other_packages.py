@@ -22,10 +22,9 @@ def test_the_example_with_optuna_prunes_trials(
 
 
 def test_the_example_with_pyribs_prints_the_qd_score_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    inside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("ribs")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["qd_archive.py"])
     text = (EXAMPLES / "qd_archive.py").read_text().replace('generations": 20', 'generations": 10')
     exec(text.replace('size": 100', 'size": 10, "noise.size": 5000'), {})

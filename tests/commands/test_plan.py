@@ -10,6 +10,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import TaskError
 from ees_mpi.generation.costs import BYTE, Costs, on_all_cores
 
+ANT = config.load("ant-maxent")  # N = 10,000
 OTHER = {"table": 1 << 30, "timed": "rollouts"}
 COSTS = Costs(
     rollout=0.3, split=1.0, fixed=0.02, commit=0.01, resident=30 << 20, working=lambda rows: 15 << 20, **OTHER
@@ -17,33 +18,30 @@ COSTS = Costs(
 
 
 def test_the_plan_of_the_paper_adds_up() -> None:
-    ant = config.load("ant-maxent")
-    predicted = plan.predict(ant, COSTS, 275)
+    predicted = plan.predict(ANT, COSTS, 275)
     assert predicted.evaluate == 37 * 0.3  # the rank with the most individuals sets the pace
     assert predicted.update == 0.02 + 1.0 / 275
     assert predicted.generation == sum([predicted.evaluate, predicted.gather, predicted.update, predicted.commit])
-    text = "\n".join(plan.describe(plan.estimate(ant, 275, 40, COSTS), COSTS))
+    text = "\n".join(plan.describe(plan.estimate(ANT, 275, 40, COSTS), COSTS))
     assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "not measured" in text
     assert "of the fastest and of the slowest core" in text
-    short = plan.estimate(ant, 1, 1, Costs(36e-6, 0.0, 0.0, 0.0, 0, lambda rows: 0, **OTHER))
+    short = plan.estimate(ANT, 1, 1, Costs(36e-6, 0.0, 0.0, 0.0, 0, lambda rows: 0, **OTHER))
     assert "0:00:36 for 100 generations, 0.01 core-hours" in "\n".join(plan.describe(short, COSTS))
 
 
 def test_a_slow_node_costs_whole_rounds_of_rollouts() -> None:
-    ant = config.load("ant-maxent")  # N = 10,000
     # One individual for each rank: the slow node needs twice the time for its own.
-    assert plan.predict(ant, COSTS, 10_000, 160, slow_node=2.0).evaluate == pytest.approx(2 * 0.3)
+    assert plan.predict(ANT, COSTS, 10_000, 160, slow_node=2.0).evaluate == pytest.approx(2 * 0.3)
     # Two for each rank: the slow node makes one round in that time, and the others have to make a third one.
-    assert plan.predict(ant, COSTS, 5_000, 100, slow_node=2.0).evaluate >= 3 * 0.3
+    assert plan.predict(ANT, COSTS, 5_000, 100, slow_node=2.0).evaluate >= 3 * 0.3
     # Many for each rank: nearly the same work for the speed of six and a half nodes instead of seven.
-    assert plan.predict(ant, COSTS, 70, 7, slow_node=2.0).evaluate == pytest.approx(143 * 0.3 * 7 / 6.5, rel=0.03)
+    assert plan.predict(ANT, COSTS, 70, 7, slow_node=2.0).evaluate == pytest.approx(143 * 0.3 * 7 / 6.5, rel=0.03)
 
 
 def test_more_nodes_cost_more_hops_and_more_ranks_no_more_messages() -> None:
-    ant = config.load("ant-maxent")
-    hops = [plan.predict(ant, COSTS, 10_000, nodes).gather for nodes in (2, 4, 1024)]
+    hops = [plan.predict(ANT, COSTS, 10_000, nodes).gather for nodes in (2, 4, 1024)]
     assert hops[1] - hops[0] == pytest.approx((hops[2] - hops[0]) / 9)
-    assert plan.predict(ant, COSTS, 1000, 2).gather == hops[0]
+    assert plan.predict(ANT, COSTS, 1000, 2).gather == hops[0]
 
 
 def meet(config: Config, ready: Callable[[], object]) -> tuple[float, float]:
@@ -65,16 +63,14 @@ def test_rollouts_are_timed_in_one_process_per_core_at_the_same_time_and_their_e
 
 
 def test_more_ranks_stop_paying_at_the_latest_with_one_individual_each() -> None:
-    ant = config.load("ant-maxent")
-    assert plan.saturation(ant, COSTS) == 10_000
+    assert plan.saturation(ANT, COSTS) == 10_000
     slow_commit = Costs(0.3, 1.0, 0.02, 30.0, 0, lambda rows: 0, **OTHER)
-    assert plan.saturation(ant, slow_commit) < 200
+    assert plan.saturation(ANT, slow_commit) < 200
 
 
 def test_the_size_of_a_generation_is_that_of_its_datasets() -> None:
-    ant = config.load("ant-maxent")
     individual = 2 * 8 + 8 + 4 + 1 + 8 + 1 + 4
-    assert plan.row_bytes(ant) == pytest.approx(10_000 * individual + 75_272 * 4 + 28 * 16, rel=0.01)
+    assert plan.row_bytes(ANT) == pytest.approx(10_000 * individual + 75_272 * 4 + 28 * 16, rel=0.01)
 
 
 def test_behaviours_from_several_starts_are_gathered_and_logged() -> None:
@@ -92,7 +88,6 @@ def test_plan_on_the_command_line() -> None:
     assert done.returncode == 0, done.stderr
     for word in ("memory per rank", "memory per node", "core-hours", "file", "more ranks", "extrapolated"):
         assert word in done.stdout
-    assert ees("plan", "ant-maxent", "--ranks", 0).returncode == 2
 
 
 def test_the_plan_of_maml_counts_whole_tasks() -> None:

@@ -1,10 +1,9 @@
 """`ees_mpi.train` and the other functions: the same code, the same bits and the same words as the commands."""
 
 import os
-import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +47,7 @@ def small(out: Path, **options: Any) -> ees_mpi.Run:
     return ees_mpi.train("interference-maxvar", out, settings=SMALL, **options)
 
 
-def test_train_takes_a_name_a_path_a_dict_or_a_config_and_has_the_bits_of_the_command(
-    finished: Path, tmp_path: Path
-) -> None:
+def test_train_takes_any_kind_of_config_and_has_the_bits_of_the_command(finished: Path, tmp_path: Path) -> None:
     config = ees_mpi.load_config("interference-maxvar", SMALL)
     toml = tmp_path / "own.toml"
     toml.write_text(config.to_toml())
@@ -61,31 +58,27 @@ def test_train_takes_a_name_a_path_a_dict_or_a_config_and_has_the_bits_of_the_co
         assert_same_bits(out, finished)
 
 
-def test_train_continues_a_run_file_with_its_own_config(finished: Path, tmp_path: Path) -> None:
-    copy = Path(shutil.copy(finished, tmp_path / "copy.h5"))
+def test_train_continues_a_run_file_with_its_own_config(copied: Path) -> None:
     with pytest.raises(ees_mpi.RunFileError, match="exists already"):
-        ees_mpi.train(copy)
-    with ees_mpi.train(copy, resume=True, settings={"run.generations": 7}) as run:
-        assert run.path == copy and run.generations == 7 and len(run.sessions()) == 2
+        ees_mpi.train(copied)
+    with ees_mpi.train(copied, resume=True, settings={"run.generations": 7}) as run:
+        assert run.path == copied and run.generations == 7 and len(run.sessions()) == 2
 
 
-def test_a_run_file_that_names_code_needs_trust_for_the_call_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_file_that_names_code_needs_trust_for_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EES_MPI_TRUST")
     out = tmp_path / "run.h5"
     ees_mpi.train(CONFIG, out).close()
     monkeypatch.setattr(registry, "_FROM_USER", set())  # as in a new process
-    for call in (lambda **trust: ees_mpi.sample(out, 2, overwrite=True, **trust), again(out)):
+    for call in (
+        lambda **trust: ees_mpi.sample(out, 2, overwrite=True, **trust),
+        lambda **trust: ees_mpi.train(out, resume=True, settings={"run.generations": 4}, **trust),
+    ):
         with pytest.raises(ees_mpi.TrustError, match="it is not run without your consent"):
             call()
         call(trust=True).close()
         monkeypatch.setattr(registry, "_FROM_USER", set())
     assert "EES_MPI_TRUST" not in os.environ
-
-
-def again(out: Path) -> Callable[..., ees_mpi.Run]:
-    return lambda **trust: ees_mpi.train(out, resume=True, settings={"run.generations": 4}, **trust)
 
 
 @pytest.mark.usefixtures("unchanged")
@@ -119,9 +112,7 @@ def test_a_callback_that_raises_stops_the_run_which_can_be_resumed(at: int, fini
 
 @pytest.mark.parametrize("presses", [1, 2])  # the second one does not wait for anything
 @pytest.mark.usefixtures("unchanged")
-def test_a_notebook_interrupted_in_mid_generation_can_resume(
-    presses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_notebook_can_resume(presses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, whole = tmp_path / "run.h5", tmp_path / "whole.h5"
     ees_mpi.train(CONFIG, whole).close()
     monkeypatch.setattr(Interrupting, "presses", presses)
@@ -196,23 +187,6 @@ def test_code_that_was_changed_between_two_calls_is_used(tmp_path: Path, monkeyp
     monkeypatch.setattr("support.interrupting.Interrupting", Still)
     with pytest.raises(Exception, match="the new code ran"):
         ees_mpi.train(CONFIG, tmp_path / "other.h5", settings={"task.function": "support.interrupting:Interrupting"})
-
-
-@pytest.mark.slow
-def test_sample_and_adapt_are_those_of_the_commands(cheetah: Path, tmp_path: Path) -> None:
-    done("sample", cheetah, "--count", "4", "--generation", "2", "--std", "0.1", "--out", tmp_path / "command.h5")
-    with (
-        ees_mpi.open_run(cheetah) as run,
-        ees_mpi.sample(run, 4, tmp_path / "python.h5", generation=-1, std=0.1) as sampled,
-    ):
-        assert sampled.generations == 1 and "sample of" in repr(sampled)
-    assert_same_bits(tmp_path / "command.h5", tmp_path / "python.h5")
-    done("adapt", cheetah, "--direction", "left", "--mutations", "2", "--out", tmp_path / "command-adapted.h5")
-    adapted = ees_mpi.adapt(cheetah, "left", tmp_path / "adapted.h5", mutations=2)
-    assert adapted.attributes["direction"] == 180 and len(adapted.fitness) == 10
-    same = ees_mpi.commands.adapt.read_adaptation(tmp_path / "command-adapted.h5")
-    bits = [{name: array.tobytes() for name, array in found.arrays.items()} for found in (adapted, same)]
-    assert bits[0] == bits[1]
 
 
 def test_presets_are_those_of_the_command_which_prints_them_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,16 +5,13 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT, TINY, done, info, refusal, refused, sets, train
+from support.program import CHECKOUT, TINY, done, info, sets, train
 from support.run_files import assert_same_bits
 
 WORDS = ("interference-maxvar", *sets(*TINY))
 NAME = "interference-maxvar-noise.size5000-population.size20"
 
-
-@pytest.fixture(autouse=True)
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+pytestmark = pytest.mark.usefixtures("inside")
 
 
 def commands(*words: object) -> list[list[str]]:
@@ -35,27 +32,6 @@ def test_without_values_there_is_one_line_whose_name_train_would_choose_itself()
     assert line == ["train", *WORDS, "--out", f"{NAME}-seed0.h5"]
     done(*line[:-2])
     assert [path.name for path in Path().iterdir()] == [line[-1]]
-
-
-def test_a_wrong_value_is_found_before_a_line_is_printed() -> None:
-    for words, message in {
-        ("--set", "population.std=0.2,-1"): "population.std: expected float > 0",
-        ("--set", "population.std=0.2,0.20"): "would be the same file",
-        ("--set", "population.size=20,21"): "antithetic",
-    }.items():
-        code, line = refused("sweep", *WORDS, *words)
-        assert code == 2 and message in line
-
-
-def test_train_trains_one_run_and_names_sweep_if_there_are_several_values() -> None:
-    code, line = refused("train", *WORDS, "--set", "population.std=0.2,0.5")
-    assert code == 2 and "ees-mpi sweep" in line
-
-
-@pytest.mark.parametrize("seeds", ["", "3-1", "1,1", "0-99999999", "²"])
-def test_seeds_that_are_none_are_refused(seeds: str) -> None:
-    code, line = refusal("sweep", "interference-maxvar", "--seeds", seeds)
-    assert code == 2 and "expected" in line
 
 
 def test_the_papers_main_comparison_starts_from_a_maxent_preset() -> None:

@@ -1,12 +1,23 @@
 import gzip
 from pathlib import Path
+from typing import Any
 
+import gymnasium
 import pytest
 from support.program import TESTS, info
 from support.run_files import edited
 
 from ees_mpi import config, open_run, registry
 from ees_mpi.errors import ConfigError
+
+
+def env(name: str = "CartPole-v1", **more: Any) -> dict[str, Any]:
+    return {"task": {"name": "gymnasium", "env": name, **more}}
+
+
+def own_task(name: str, **more: Any) -> dict[str, Any]:
+    return {"task": {"name": "custom", "function": f"support.own_tasks:{name}", **more}}
+
 
 PLAIN = config.read_source("interference-maxvar")
 
@@ -42,6 +53,61 @@ def test_the_papers_settings_of_the_interference_task() -> None:
 def test_a_wrong_setting_is_named_with_its_path_and_what_was_expected(setting: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         config.load("interference-maxvar", [setting])
+
+
+ROBOT = {"name": "cheetah", "engine": "mujoco"}
+CHOSEN = {"name": "chosen", "size": 10, "std": 0.1}
+NSR = {"population": CHOSEN, "objective": {"name": "nsr"}}
+MAML = {"method": "maml", "task": ROBOT, "population": {"name": "tasks", "size": 4}, "objective": None}
+gymnasium.register("NoSpaces-v0", gymnasium.Env)
+
+
+@pytest.mark.parametrize(
+    ("message", "changes"),
+    [
+        ("moves along x only", {"task": {"name": "mujoco", "direction": 90.0}}),
+        ("runs on CPUs only", {"task": {"name": "ant", "engine": "bullet", "device": "cuda"}}),
+        (
+            "population.components: expected int <= 1000",
+            {"population": {**CHOSEN, "name": "mixture", "components": 1001}},
+        ),
+        ("adapts to directions", {"method": "es-maml"}),
+        ("runs on CPUs", {"method": "es-maml", "task": {**ROBOT, "device": "cuda"}}),
+        ("single rollouts", {"method": "es-maml", "task": {"name": "cheetah", "rollouts": 2}}),
+        ('"nsr" together with population.name "chosen"', {"population": CHOSEN}),
+        ('"nsr" together with population.name "chosen"', {"objective": {"name": "nsr"}}),
+        ("even number", {**NSR, "population": {**CHOSEN, "size": 11}}),
+        ("population.size", {**NSR, "population": {**CHOSEN, "size": 3, "antithetic": False}}),
+        ("part of a blend", {**NSR, "objective": {"name": "blend", "parts": [{"name": "nsr", "share": 1}]}}),
+        ("no reward at each step", {**MAML, "task": {"name": "interference"}}),
+        ('expected "behavior", got "reward"', {**MAML, **env("HalfCheetah-v5", behavior="final_x")}),
+        ("adaptation_lr", {**MAML, "maml": {"lr": 0.1}}),
+        ('method = "maml" has no such section', {**MAML, "objective": {"name": "maxent"}}),
+        ("task.behavior: .*did you mean final_observation", env(behavior="final_observaton")),
+        ("has no MuJoCo body 'tors'", env("HalfCheetah-v5", behavior="final_xy", body="tors")),
+        (r"expected numbers below 4, got \[9\]", env(components=[9])),
+        ("'x' is not in the info", env(behavior="mean_info", info_key="x")),
+        ("task.behavior: cannot import 'no.such:thing'", env(behavior="no.such:thing")),
+        ("numbers in a flat sequence, got", env(behavior="support.own_tasks:a_matrix")),
+        ("numbers in a flat sequence, got", env(behavior="support.own_tasks:words")),
+        ("cannot be made", env(env_settings={"speed": 3})),
+        ("expected box observations", env("Taxi-v4")),
+        ("The environment must specify an action space", env("NoSpaces-v0")),
+        (r"a behavior of shape \(2,\); expected .*Outcome with \(1,\)", own_task("TooLong")),
+        (r"returned Outcome; expected .*Outcome with \(1,\): could not convert", own_task("Words")),
+        (r"initial\(\) has shape \(3,\); expected \(2,\)", own_task("Odd")),
+        ("with parameters, behavior_dim, initial, open; it has no parameters", own_task("Nothing")),
+        (r"Base\(\) raised TypeError", own_task("Base", behavior_steps=[2, 5])),
+        (r"task\.behavior_steps: unknown name", {"task": {"name": "interference", "behavior_steps": [1]}}),
+    ],
+)
+def test_sections_that_do_not_fit_together_are_refused(message: str, changes: dict[str, Any]) -> None:
+    fits = {"task": {"name": "interference"}, "objective": {"name": "fitness"}}
+    sections = {**fits, "population": {"name": "normal", "size": 10, "std": 0.1}, **changes}
+    with pytest.raises(ConfigError, match=message):
+        loaded = config.load({name: section for name, section in sections.items() if section})
+        config.check(loaded)
+        loaded.method.try_out(loaded.task, loaded.population)
 
 
 def test_a_missing_key_and_a_missing_section_are_named() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from support.program import CHECKOUT, done, refusal
+from support.program import CHECKOUT, done
 from support.small_runs import trained
 
 from ees_mpi import config
@@ -72,8 +72,7 @@ name = "maxvar"
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_noise")
-def test_a_config_of_ten_lines_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_config_of_ten_lines_trains(inside: Path) -> None:
     Path("own.toml").write_text(TEN_LINES)
     assert "100 generations, complete" in done("train", "own.toml").stdout
     sections = config.load("own.toml").sections()
@@ -106,18 +105,6 @@ def test_a_new_part_drops_the_keys_of_the_old_one_and_says_so(preset: str, setti
     config.check(loaded)
     assert [note in said for said in loaded.notes] == ([True] if note else [])
     assert config.load(preset, settings[::-1]).sections() == loaded.sections()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["objective.name=maxvar", "objective.bandwidth=2"], "objective.bandwidth: unknown name 'bandwidth'"),
-        (["method=maml", "optimizer.lr=1.0"], 'method = "maml" has no such section'),
-    ],
-)
-def test_a_key_that_the_user_names_is_not_dropped_but_refused(settings: list[str], message: str) -> None:
-    code, line = refusal("config", "cheetah-maxent", *(word for each in settings for word in ("--set", each)))
-    assert code == 2 and message in line
 
 
 @pytest.mark.parametrize("preset", config.preset_names())

@@ -1,12 +1,11 @@
 """The runs that a command line stands for, and the names of their files."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from ees_mpi import config
-from ees_mpi.config.sweeps import choice, file_name, members, named
+from ees_mpi.config.sweeps import choice, file_name, members
 from ees_mpi.errors import ConfigError
 
 
@@ -64,7 +63,7 @@ def test_a_file_name_has_the_keys_that_were_set(preset: str, settings: list[str]
     assert file_name(preset, settings[::-1]) == name
 
 
-def test_different_configs_have_different_names(tmp_path: Path) -> None:
+def test_different_configs_have_different_names() -> None:
     changes = [
         *(["population.std=0.1"], ["population.std=0.11"], ["population.std=1e-30"], ["optimizer.lr=0.1"]),
         *(["noise.size=90000"], ["population.size=90000"], ["task.hidden=[4,4]"], ["task.hidden=[44]"]),
@@ -86,8 +85,3 @@ def test_a_long_name_is_shortened_and_still_differs() -> None:
     own = ["task.name=custom", "task.function=a:B"]
     one, other = (file_name("cheetah-maxent", [*own, *long, f"task.settings.z={z}"]) for z in (1, 2))
     assert one != other and len(one) < 60
-
-
-def test_a_run_that_comes_twice_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"would be the same file cheetah-maxent-std0\.02-seed0\.h5"):
-        named("cheetah-maxent", members(["population.std=0.02,2e-2"]))

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from support import stand_in_gpu
@@ -13,20 +14,19 @@ from ees_mpi import open_run
 from ees_mpi.ranks import gpus
 
 
-def train(
-    out: Path, *settings: str, ranks: int | None = None, gpus: str = "GPU-a", command: str = "train"
-) -> CompletedProcess[str]:
+def train(out: Path, *settings: str, gpus: str = "GPU-a", **more: Any) -> CompletedProcess[str]:
     config = out.with_suffix(".toml")
     config.write_text(stand_in_gpu.CONFIG)
-    words = ["resume", out] if command == "resume" else ["train", config, *sets(*settings), "--out", out]
-    return seeing(gpus, *words, ranks=ranks)
+    return seeing(gpus, "train", config, *sets(*settings), "--out", out, **more)
 
 
-def seeing(gpus: str, *words: object, ranks: int | None = None) -> CompletedProcess[str]:
-    """Run a command on ranks that see these GPUs."""
+def seeing(gpus: str, *words: object, ranks: int | None = None, code: int = 0) -> CompletedProcess[str]:
+    """Run a command on ranks that see these GPUs; it must end with this exit code."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("EES_TEST_GPUS", gpus)
-        return ees(*words, ranks=ranks)
+        ended = ees(*words, ranks=ranks)
+    assert ended.returncode == code, ended.stderr
+    return ended
 
 
 def batches(folder: Path) -> dict[str, list[list[int]]]:
@@ -42,8 +42,7 @@ def batches(folder: Path) -> dict[str, list[list[int]]]:
 @pytest.fixture(scope="module")
 def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cpu") / "run.h5"
-    finished = train(out, gpus="")
-    assert finished.returncode == 0, finished.stderr
+    train(out, gpus="")
     assert info(out)["devices"] == ["cpu"]
     return out
 
@@ -59,8 +58,7 @@ def test_batches_have_the_outcomes_of_single_individuals(
 ) -> None:
     out = tmp_path / "run.h5"
     settings = [f"task.settings.log={tmp_path}", f"task.settings.capacity={capacity}"]
-    finished = train(out, *settings, ranks=ranks, gpus=visible)
-    assert finished.returncode == 0, finished.stderr
+    train(out, *settings, ranks=ranks, gpus=visible)
     assert info(out)["devices"] == ["cuda"]
     assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
     seen = batches(tmp_path)
@@ -74,10 +72,8 @@ def test_batches_have_the_outcomes_of_single_individuals(
 def test_a_stop_between_batches_begins_the_generation_again(one_by_one: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     settings = [f"task.settings.log={tmp_path}", "task.settings.capacity=6", "task.settings.stop_at=6"]
-    stopped = train(out, *settings, ranks=2)
-    assert stopped.returncode == 75 and "0 generations are saved" in stopped.stderr, stopped.stderr
-    finished = train(out, command="resume", ranks=2)
-    assert finished.returncode == 0, finished.stderr
+    assert "0 generations are saved" in train(out, *settings, ranks=2, code=75).stderr
+    seeing("GPU-a", "resume", out, ranks=2)
     seen = [batch for each in batches(tmp_path).values() for batch in each]
     assert seen[:3] == [[0, 1, 2, 3, 4, 5], [6, 7, 8, 9, 10, 11], [0, 1, 2, 3, 4, 5]]
     assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
@@ -85,11 +81,8 @@ def test_a_stop_between_batches_begins_the_generation_again(one_by_one: Path, tm
 
 def test_a_run_continues_on_another_device(one_by_one: Path, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    assert train(out, "run.generations=2").returncode == 0
-    config = tmp_path / "longer.toml"
-    config.write_text(stand_in_gpu.CONFIG)
-    words = ["train", config, "--out", out, "--resume"]
-    assert seeing("", *words).returncode == 0
+    train(out, "run.generations=2")
+    seeing("", "resume", out, "--generations", 5)
     assert info(out)["devices"] == ["cpu", "cuda"]
     assert info(out)["state_sha256"] == info(one_by_one)["state_sha256"]
 
@@ -99,8 +92,7 @@ def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_pat
     paths = {}
     for device, visible, ranks in (("cpu", "", None), ("cuda", "GPU-a", 2)):
         paths[device] = tmp_path / f"{device}.h5"
-        words = ["sample", one_by_one, "--count", 7, "--out", paths[device]]
-        assert seeing(visible, *words, ranks=ranks).returncode == 0
+        seeing(visible, "sample", one_by_one, "--count", 7, "--out", paths[device], ranks=ranks)
         assert info(paths[device])["devices"] == [device]
     assert_same_bits(paths["cpu"], paths["cuda"])
 
@@ -109,22 +101,20 @@ def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_pat
 @pytest.mark.slow
 def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bit_by_bit(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    assert train(out).returncode == 0
-    found = seeing("GPU-a", "verify", out, ranks=2)
-    assert found.returncode == 0 and "the same distribution of behaviours" in found.stdout, found.stderr
+    train(out)
+    assert "the same distribution of behaviours" in seeing("GPU-a", "verify", out, ranks=2).stdout
     with open_run(out) as run:
         assert run.machine(0)["gpu"] == "stand-in" and run.machine(0)["gpu_driver"] == "1.0"
-    without = seeing("", "verify", out)
-    assert without.returncode == 2 and "verify --updates works without one" in without.stderr
+    assert "verify --updates works without one" in seeing("", "verify", out, code=2).stderr
     assert "5 updates" in done("verify", out, "--updates", ranks=2).stdout
 
 
 @pytest.mark.standing_ranks
 def test_a_gpu_that_is_asked_for_and_missing_is_one_sentence(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    refused = train(out, "task.settings.device=cuda", ranks=2, gpus="")
+    refused = train(out, "task.settings.device=cuda", ranks=2, gpus="", code=2)
     lines = [line for line in refused.stderr.splitlines() if line.startswith("ees-mpi:")]
-    assert refused.returncode == 2 and len(lines) == 1 and "no rank sees an NVIDIA GPU" in lines[0]
+    assert len(lines) == 1 and "no rank sees an NVIDIA GPU" in lines[0]
     assert not out.exists()
 
 
@@ -139,9 +129,7 @@ def test_a_gpu_that_is_asked_for_and_missing_is_one_sentence(tmp_path: Path) -> 
         ([[], []], {}),
     ],
 )
-def test_the_lowest_rank_that_sees_a_gpu_drives_it_and_no_rank_drives_two(
-    seen: list[list[str]], drivers: dict[int, str]
-) -> None:
+def test_the_lowest_rank_that_sees_a_gpu_drives_only_it(seen: list[list[str]], drivers: dict[int, str]) -> None:
     assert gpus.drivers(seen) == drivers
 
 

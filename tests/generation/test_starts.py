@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 from support.gpu_batch import on_the_cpu
@@ -69,6 +70,9 @@ def test_outcomes_are_means_over_the_starts_and_the_file_keeps_each(robot: str, 
     several = (*TINY, f"task.engine={engine}", *device, "task.rollouts=2", "task.starts=own")
     out = tmp_path / "run.h5"
     done("train", f"{robot}-maxvar", *sets(*several, "task.observation_share=1"), "--out", out)
+    with h5py.File(out) as file:
+        axes = [axis.keys()[0] for axis in file["generations/behavior_by_start"].dims]
+    assert axes == ["generation", "individual", "start", "behavior_dim"]
     with open_run(out) as run:
         task, by_start = run.config.task, run["behavior_by_start"][:]
         assert by_start.shape == (2, 4, 2, task.behavior_dim) and (run["length"][:] == 8).all()

@@ -119,15 +119,6 @@ def test_at_the_old_theta_nothing_has_moved(task: LearningTasks) -> None:
     assert objective == pytest.approx((after.advantages * after.weight).sum().item())
 
 
-def test_several_tasks_side_by_side_are_the_sums_of_single_tasks() -> None:
-    single = [LearningTasks(SIZES, LR, start(), steps(seed), steps(seed + 1)) for seed in (1, 3, 5)]
-    together = LearningTasks(SIZES, LR, start(), steps(1, 3, 5), steps(2, 4, 6))
-    vector = np.random.default_rng(0).normal(size=COUNT)
-    for name, arguments in (("gradient", ()), ("hessian_product", (vector,)), ("at", (vector,))):
-        expected = sum(getattr(each, name)(*arguments) for each in single)
-        np.testing.assert_allclose(getattr(together, name)(*arguments), expected, atol=1e-12)
-
-
 def test_conjugate_gradients_solve_a_known_system() -> None:
     generator = np.random.default_rng(3)
     root = generator.normal(size=(8, 8))

@@ -2,14 +2,11 @@
 
 import json
 import sys
-import tomllib
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-import tomli_w
 from support.program import TESTS, done, ees, info, run, sets
 
 from ees_mpi import config
@@ -60,8 +57,7 @@ def test_after_training_one_gradient_step_at_least_triples_the_return() -> None:
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small run of one process."""
     path = tmp_path_factory.mktemp("point") / "run.h5"
-    said = ees("train", POINT, *sets(*SMALL), "--out", path)
-    assert said.returncode == 0, said.stderr
+    done("train", POINT, *sets(*SMALL), "--out", path)
     return path
 
 
@@ -74,25 +70,11 @@ def test_every_generation_moves_within_the_bound(alone: Path) -> None:
         assert set(run["sign"][0].tolist()) == {-1, 1}
 
 
-class Stopped(Ranks):
-    """Is asked to stop after some individuals."""
-
-    def __init__(self, count: int):
-        super().__init__()
-        self._count = count
-
-    def hand_out(self, individuals: Sequence[int]) -> Iterator[int]:
-        for index in super().hand_out(individuals):
-            yield index
-            self._count -= 1
-            if not self._count:
-                self.stopped_by = "SIGUSR1"
-
-
-def test_a_stop_in_an_iteration_leaves_the_state_as_it_was(tmp_path: Path) -> None:
+def test_a_stop_ends_the_iteration_and_leaves_the_state_as_it_was() -> None:
     learning, state = job(*SMALL)
+    learning.ranks.stopped_by = "SIGUSR1"
     with pytest.raises(Unfinished):
-        MamlJob.open(learning.config, Stopped(3)).advance(state)
+        learning.advance(state)
     assert state.digest() == first_state(learning.config).digest()
 
 
@@ -104,23 +86,12 @@ def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
     assert facts["steps"] == 2 * 2 * 2 * 2 * 20
 
 
-@pytest.mark.usefixtures("quick_noise")
-def test_offspring_of_what_was_learned_can_be_sampled(cheetah: Path, tmp_path: Path) -> None:
-    out = tmp_path / "sample.h5"
-    assert ees("sample", cheetah, "--count", 4, "--std", "0.005", "--out", out).returncode == 0
-    with open_run(out) as run:
-        assert run["behavior"].shape == (1, 4, 1) and run.config.population.std == 0.005
-    assert ees("verify", out).returncode == 0
-    assert ees("export", cheetah, "--policy", "-o", tmp_path / "policy.npz").returncode == 0
-
-
 @pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("left", "again", "right", "early")]
     for path, direction, ranks in zip(files[:3], ("left", "left", "right"), (None, 2, None), strict=True):
-        said = ees("adapt", cheetah, "--direction", direction, "--evaluations", 3, "--out", path, ranks=ranks)
-        assert said.returncode == 0, said.stderr
+        done("adapt", cheetah, "--direction", direction, "--evaluations", 3, "--out", path, ranks=ranks)
     assert ees("adapt", cheetah, "--direction", "left", "--generation", 0, "--out", files[3]).returncode == 0
     opened = [h5py.File(path) for path in files]
     left, again, right, early = opened
@@ -141,8 +112,7 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
 def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:
     small = ("run.generations=1", "population.size=4", "task.steps=20", "noise.size=80000")
     out = tmp_path / "es.h5"
-    said = ees("train", "cheetah-maxent-laptop", *sets(*small), "--from", cheetah, "--out", out)
-    assert said.returncode == 0, said.stderr
+    done("train", "cheetah-maxent-laptop", *sets(*small), "--from", cheetah, "--out", out)
     with open_run(out) as run, open_run(cheetah) as source:
         np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])
 
@@ -189,8 +159,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run(monkeypatch: pytest.MonkeyPa
 
 def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_path: Path) -> None:
     out = tmp_path / "more.h5"
-    said = ees("train", POINT, *sets(*SMALL, "run.generations=1"), "--from", alone, "--out", out)
-    assert said.returncode == 0, said.stderr
+    done("train", POINT, *sets(*SMALL, "run.generations=1"), "--from", alone, "--out", out)
     with open_run(out) as run, open_run(alone) as source:
         np.testing.assert_array_equal(run["log_std"][0], source.state_arrays()["moments/log_std"])
 
@@ -199,21 +168,6 @@ def test_a_generation_of_a_gpu_is_not_verified(alone: Path, monkeypatch: pytest.
     monkeypatch.setattr("ees_mpi.store.reader.Run.device", lambda self, generation: "cuda")
     with pytest.raises(ConfigError, match=r"the rollouts of its tasks happen once"):
         verify(Ranks(), alone, None, None)
-
-
-@pytest.mark.parametrize(
-    ("section", "message"),
-    [
-        ("task = {name='interference'}", "no reward at each step"),
-        ("task = {name='gymnasium', env='HalfCheetah-v5', behavior='final_x'}", 'expected "behavior", got "reward"'),
-        ("maml = {lr=0.1}", "adaptation_lr"),
-        ("objective = {name='maxent'}", 'method = "maml" has no such section'),
-    ],
-)
-def test_a_wrong_config_gets_one_clear_error(section: str, message: str) -> None:
-    sections = tomllib.loads(POINT.read_text()) | tomllib.loads(section)
-    with pytest.raises(ConfigError, match=message):
-        config.check(config.parse(tomli_w.dumps(sections)))
 
 
 @pytest.mark.slow

@@ -60,9 +60,7 @@ def test_advantages_of_all_tasks_are_those_of_each_task(made: Made) -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_tasks_side_by_side_give_the_sum_over_single_tasks(
-    made: Made, groups: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tasks_side_by_side_are_sums_of_single_tasks(made: Made, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded, state, pairs = made
     if groups == 2:
         monkeypatch.setattr(outer, "SIDE_BY_SIDE", 2 * outer.task_bytes(loaded))

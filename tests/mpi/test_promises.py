@@ -75,17 +75,6 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_lost_rank_ends_the_job_and_resume_ends_with_the_same_bits(tmp_path: Path) -> None:
-    out = tmp_path / "run.h5"
-    dies = ("task.settings.how=die", "task.settings.at=7", f'task.settings.mark="{tmp_path}/died"')
-    killed = run(breaking(out, 3, *dies))
-    assert killed.returncode == 128 + signal.SIGKILL and all_ended(out), killed.stderr
-    resumed = run([*breaking(out, 2, "task.settings.how=none"), "--resume"])
-    assert resumed.returncode == 0, resumed.stderr
-    assert_same_bits(out, whole(tmp_path))
-
-
-@pytest.mark.slow
 def test_no_rank_outlives_a_killed_mpirun(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     process = start(breaking(out, 3, "task.settings.how=hang", "task.settings.at=7"))

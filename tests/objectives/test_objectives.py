@@ -49,9 +49,7 @@ def test_maxvar_is_the_derivative_of_the_trace_of_the_covariance(normalization: 
 
 @pytest.mark.parametrize("normalization", ["whiten", "ranks"])
 @pytest.mark.parametrize(("dim", "bandwidth"), [(1, 1.0), (2, 1.0), (3, 0.4)])
-def test_maxent_is_the_derivative_of_the_kernel_entropy(
-    dim: int, bandwidth: float, normalization: Normalization
-) -> None:
+def test_maxent_is_the_derivative_of_kernel_entropy(dim: int, bandwidth: float, normalization: Normalization) -> None:
     given = outcomes(dim=dim)
     b = given.normalised(normalization)
     kernel = np.exp(-np.square(b[:, None] - b[None]).sum(axis=2) / (2 * bandwidth**2))

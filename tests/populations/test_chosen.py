@@ -142,27 +142,6 @@ def test_fitness_that_cancels_novelty_moves_nothing_and_huge_behaviours_leave_fi
     assert np.isfinite(NoveltyReward()._chances(huge, np.ones(2, bool), huge)).all()
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"objective": {"name": "maxvar"}}, '"nsr" together with population.name "chosen"'),
-        ({"population": {"name": "normal", "size": 10, "std": 0.1}}, '"nsr" together with population.name "chosen"'),
-        ({"population": {"name": "chosen", "size": 11, "std": 0.1}}, "even number"),
-        ({"population": {"name": "chosen", "size": 3, "std": 0.1, "antithetic": False}}, "population.size"),
-        ({"objective": {"name": "blend", "parts": [{"name": "nsr", "share": 1}]}}, "part of a blend"),
-    ],
-)
-def test_parts_that_do_not_fit_together_are_refused(changes: dict[str, Any], message: str) -> None:
-    sections = {
-        "task": {"name": "interference"},
-        "population": {"name": "chosen", "size": 10, "std": 0.1},
-        "objective": {"name": "nsr"},
-    }
-    with pytest.raises(ConfigError, match=message):
-        config = load_config({**sections, **changes})
-        config.method.try_out(config.task, config.population)
-
-
 def test_a_loop_of_nsr_without_chosen_means_is_refused_before_its_first_generation() -> None:
     with pytest.raises(ConfigError, match='"nsr" together with'):
         Strategy([0.0, 0.0], "nsr", size=10, std=0.1)

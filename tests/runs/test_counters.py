@@ -22,9 +22,7 @@ class NotebookOutput(io.StringIO):
 
 
 @pytest.mark.parametrize(("stream", "bar"), [(NotebookOutput, True), (io.StringIO, False)])
-def test_a_notebook_gets_a_bar_and_a_log_file_gets_lines(
-    stream: type[io.StringIO], bar: bool, tiny: Callable[..., Config]
-) -> None:
+def test_notebooks_get_bars_and_logs_lines(stream: type[io.StringIO], bar: bool, tiny: Callable[..., Config]) -> None:
     config, shown = tiny(), stream()
     with progress.Progress(config, 0, lambda: None, shown) as shower:
         trained(config, shower.update)
@@ -66,9 +64,7 @@ def test_a_short_task_shows_nothing_and_a_long_one_its_share_and_the_time_left(m
     assert stream.getvalue().splitlines()[1] == "offspring: 40/40 rollouts, 0:00:00 left"
 
 
-def test_the_first_rank_counts_the_rollouts_of_all_nodes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rank_0_counts_all_rollouts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     ranks = Ranks()
     ranks.size, ranks.node_size = 4, 2
@@ -78,9 +74,7 @@ def test_the_first_rank_counts_the_rollouts_of_all_nodes(
     assert "offspring: 20/100 rollouts" in capsys.readouterr().out and list(outcomes) == [9]
 
 
-def test_sample_adapt_and_films_show_their_progress(
-    cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sample_adapt_and_films_show_progress(cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     said = done("sample", cheetah, "--count", 3, "-o", tmp_path / "s.h5").stdout
     assert "offspring: 1/4 rollouts" in said and "offspring: 4/4 rollouts" in said  # with the unperturbed mean

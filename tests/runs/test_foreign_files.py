@@ -41,19 +41,13 @@ def test_what_is_not_an_npz_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         refused(lambda name=name: starting_point.read_policy(tmp_path / f"{name}.npz"), words)
 
 
-def torch_archive(path: Path, data: bytes) -> Path:
-    """Write a torch file with a pickle of our choice."""
-    with zipfile.ZipFile(path, "w") as file:
-        file.writestr("net/data.pkl", data)
-        file.writestr("net/version", "3\n")
-        file.writestr("net/byteorder", "little")
-    return path
-
-
 @pytest.mark.parametrize("data", [b"", b"\x80\x02h\x05.", pickle.dumps([1, 2], 2)])
 def test_broken_pickles_are_refused(tmp_path: Path, data: bytes) -> None:
     pytest.importorskip("torch")
-    refused(lambda: policy_files.read(torch_archive(tmp_path / "net.pt", data)), "state_dict")
+    with zipfile.ZipFile(tmp_path / "net.pt", "w") as file:  # as torch writes it
+        for name, content in {"data.pkl": data, "version": b"3\n", "byteorder": b"little"}.items():
+            file.writestr(f"net/{name}", content)
+    refused(lambda: policy_files.read(tmp_path / "net.pt"), "state_dict")
 
 
 def test_a_flipped_bit_in_a_torch_file_is_found(tmp_path: Path) -> None:

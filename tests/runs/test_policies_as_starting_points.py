@@ -8,7 +8,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from support.program import ees, info, sets
+from support.program import done, ees, info, sets
 from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
@@ -26,24 +26,19 @@ def policy(walked: Path) -> Path:
     return out
 
 
-def test_a_run_from_a_policy_has_the_bits_of_a_run_from_its_run_file(
-    walked: Path, policy: Path, tmp_path: Path
-) -> None:
+def test_a_run_from_a_policy_has_the_bits_of_one_from_its_run(walked: Path, policy: Path, tmp_path: Path) -> None:
     for name, start in (("one", walked), ("other", policy)):
-        done = ees("train", "cheetah-es", *SMALL, "--from", start, "--out", tmp_path / f"{name}.h5")
-        assert done.returncode == 0, done.stderr
+        done("train", "cheetah-es", *SMALL, "--from", start, "--out", tmp_path / f"{name}.h5")
     assert_same_bits(tmp_path / "one.h5", tmp_path / "other.h5")
-    again = ees("train", "cheetah-es", *SMALL, "--from", policy, "--out", tmp_path / "one.h5", "--resume")
-    assert again.returncode == 0, again.stderr  # the note in the file names the same starting point
+    done(
+        "train", "cheetah-es", *SMALL, "--from", policy, "--out", tmp_path / "one.h5", "--resume"
+    )  # the note in the file names the same starting point
     assert info(tmp_path / "other.h5")["started_from"]["objective"] == "maxvar"
 
 
-def test_a_sample_of_a_policy_has_the_bits_of_a_sample_of_its_run_file(
-    walked: Path, policy: Path, tmp_path: Path
-) -> None:
+def test_a_sample_of_a_policy_has_the_bits_of_one_of_its_run(walked: Path, policy: Path, tmp_path: Path) -> None:
     for name, start in (("one", walked), ("other", policy)):
-        done = ees("sample", start, "--count", 4, "--out", tmp_path / f"{name}.h5")
-        assert done.returncode == 0, done.stderr
+        done("sample", start, "--count", 4, "--out", tmp_path / f"{name}.h5")
     with open_run(tmp_path / "one.h5") as one, open_run(tmp_path / "other.h5") as other:
         assert one["behavior"][0].tobytes() == other["behavior"][0].tobytes()
         assert one.attributes["started_from"] == other.attributes["started_from"]
@@ -56,14 +51,6 @@ def test_an_earlier_generation_passes_on_its_exact_observation_sums(walked: Path
         assert exact[0] > 0 and start.observations.tobytes() == exact.tobytes()
 
 
-def changed(policy: Path, out: Path, **changes: Any) -> Path:
-    """Copy a policy with other arrays; None leaves one out."""
-    with np.load(policy) as file:
-        arrays = {**file, **changes}
-    np.savez(out, **{name: array for name, array in arrays.items() if array is not None})
-    return out
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -74,7 +61,9 @@ def changed(policy: Path, out: Path, **changes: Any) -> Path:
     ids=["no sums", "other layer", "no note"],
 )
 def test_a_damaged_policy_is_refused(policy: Path, tmp_path: Path, changes: dict[str, Any], message: str) -> None:
-    damaged = changed(policy, tmp_path / "damaged.npz", **changes)
+    damaged = tmp_path / "damaged.npz"
+    with np.load(policy) as file:
+        np.savez(damaged, **{name: array for name, array in {**file, **changes}.items() if array is not None})
     done = ees("train", "cheetah-es", *SMALL, "--from", damaged, "--out", tmp_path / "run.h5")
     assert done.returncode == 3 and message in done.stderr and not (tmp_path / "run.h5").exists()
 

@@ -116,15 +116,14 @@ def test_an_exported_relu_policy_acts_as_it_did(tmp_path: Path, monkeypatch: pyt
     np.testing.assert_allclose(act(seen), network.act(seen), rtol=1e-6)
 
 
-def test_a_function_of_a_flat_vector_is_measured_and_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "flat_policy.py").write_text(
+def test_a_function_of_a_flat_vector_is_measured_and_trained(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (inside / "flat_policy.py").write_text(
         "import numpy as np\n"
         "def act(parameters, observation, gain=1.0):\n"
         "    return gain * np.sin(parameters[:6] * observation[:6] + parameters[6:])\n"
         "def vector():\n"
         "    return np.arange(12) / 12\n"
     )
-    monkeypatch.chdir(tmp_path)
     few = sets(*SMALL, "population.size=2", "run.generations=1", "task.policy=flat_policy:act")
     few += sets("task.policy_settings.gain=0.5")
     done("train", "cheetah-es", *few, "--from", "flat_policy:vector", "--out", "run.h5")
@@ -132,10 +131,10 @@ def test_a_function_of_a_flat_vector_is_measured_and_trained(tmp_path: Path, mon
         assert run.config.task.policy_settings == {"gain": 0.5, "parameters": 12}
     done("verify", "run.h5", "--trust")
     settings = {"task.policy": "flat_policy:act", "task.steps": 12, "noise.size": 5000}
-    with ees_mpi.measure(np.arange(12) / 12, "cheetah-es", 0.1, 2, tmp_path / "m.h5", settings) as found:
+    with ees_mpi.measure(np.arange(12) / 12, "cheetah-es", 0.1, 2, inside / "m.h5", settings) as found:
         assert found["mean"].shape == (1, 1, 12)
     done("export", "run.h5", "--policy", "-o", "exported_flat.npz", "--trust")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(inside))
     assert importlib.import_module("exported_flat").load("exported_flat.npz")(np.ones((2, 26))).shape == (2, 6)
     code, line = refusal("train", "cheetah-es", *few, "--out", "other.h5")
     assert code == 2 and "policy_settings.parameters" in line

@@ -4,12 +4,12 @@ import io
 import json
 import pickle
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.evil import Evil
 from support.program import TESTS, done
 from support.run_files import assert_same_bits
 
@@ -28,7 +28,6 @@ SECTIONS: dict[str, Any] = {
     "objective": {"name": "maxent"},
     "noise": {"size": 2000},
 }
-SHORT = {"task.steps": 12, "run.generations": 2, "run.fsync": False}
 
 
 def observations() -> np.ndarray:
@@ -64,24 +63,18 @@ def test_a_real_model_acts_and_scores_as_stable_baselines_recorded(name: str) ->
 @pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_a_model_is_measured_and_a_start_with_the_same_bits_on_one_rank_and_two(tmp_path: Path) -> None:
-    program = tmp_path / "both.py"
-    program.write_text(
-        "import sys, ees_mpi\n"
-        "folder, model, sections, short = sys.argv[1], sys.argv[2], *map(eval, sys.argv[3:])\n"
-        "ees_mpi.train(sections, folder + '/run.h5', settings=short, start=model).close()\n"
-        "ees_mpi.measure(model, folder + '/task.toml', 0.1, 6, folder + '/measure.h5', {'task.steps': 12}).close()\n"
-    )
+    model, task = DATA / "sac.zip", tmp_path / "task.toml"
+    task.write_text(ees_mpi.load_config(SECTIONS, {"task.steps": 12, "run.generations": 2}).to_toml())
     for ranks in (None, 2):
-        folder = tmp_path / str(ranks or 0)
-        folder.mkdir()
-        (folder / "task.toml").write_text(ees_mpi.load_config(SECTIONS).to_toml())
-        done(program, folder, DATA / "sac.zip", SECTIONS, SHORT, ranks=ranks)
-    for name in ("run.h5", "measure.h5"):
-        assert_same_bits(tmp_path / "0" / name, tmp_path / "2" / name)
-    with ees_mpi.open_run(tmp_path / "2" / "run.h5") as trained:
+        done("train", task, "--from", model, "--out", tmp_path / f"run{ranks}.h5", ranks=ranks)
+        words = ("--task", task, "--std", 0.1, "--count", 6)
+        done("measure", model, *words, "--out", tmp_path / f"measure{ranks}.h5", ranks=ranks)
+    for name in ("run", "measure"):
+        assert_same_bits(tmp_path / f"{name}None.h5", tmp_path / f"{name}2.h5")
+    with ees_mpi.open_run(tmp_path / "run2.h5") as trained:
         assert trained["mean"][0, 0].tobytes() == policy_files.read(DATA / "sac.zip").parameters.tobytes()
         assert trained.config.task.activation == ("relu", "tanh") and trained.config.task.action_scale == (2.0,)
-    done("resume", tmp_path / "2" / "run.h5", "--generations", 3)  # the file needs neither the zip nor torch
+    done("resume", tmp_path / "run2.h5", "--generations", 3)  # the file needs neither the zip nor torch
 
 
 def model(path: Path, arrays: dict[str, Any], words: Any, limits: Any = ("[-1. 0.]", "[3. 1.]")) -> Path:
@@ -130,16 +123,6 @@ def test_the_kinds_of_models_have_their_activations_and_limits(
     assert policy.layers == (3, *[4] * (len(names) - 1), 2)
     limits = ([2.0, 0.5], [1.0, 0.5]) if scaled else ([], [])
     assert policy.settings == {"activation": activation, "action_scale": limits[0], "action_shift": limits[1]}
-
-
-class Evil:
-    """A pickle of this object creates a file when it is loaded."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Callable[..., Any], tuple[str, str]]:
-        return open, (str(self.mark), "w")
 
 
 def test_nothing_is_unpickled_and_damaged_models_are_refused(tmp_path: Path) -> None:

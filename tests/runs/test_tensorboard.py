@@ -28,15 +28,12 @@ def points(folder: Path) -> dict[str, list[tuple[int, float]]]:
     return curves
 
 
-def test_a_run_that_is_overwritten_and_resumed_has_one_point_per_metric_and_generation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_overwritten_and_resumed_has_one_point_per_metric_and_generation(inside: Path) -> None:
     pytest.importorskip("tensorboardX")
-    monkeypatch.chdir(tmp_path)
     done(*TRAIN)
     done(*TRAIN, "--overwrite", *sets("run.generations=3", "run.seed=7"))
     done("resume", "run.h5", "--generations", 5, "--tensorboard", "curves")
-    curves = points(tmp_path / "curves" / "run")
+    curves = points(inside / "curves" / "run")
     with open_run("run.h5") as run:
         for name in ("entropy", "fitness_max", "gradient_norm", "seconds_commit"):
             assert [step for step, _ in curves[name]] == list(range(5))

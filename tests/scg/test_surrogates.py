@@ -1,10 +1,12 @@
 """The surrogates' gradients with respect to the ratios are the weights of the closed forms."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from support.outcomes import outcomes
 from torch import Tensor
 
 from ees_mpi.objectives.fitness import Fitness
@@ -17,13 +19,9 @@ from ees_mpi.scg import surrogates
 torch.set_num_threads(1)
 
 
-def outcomes(count: int, dim: int) -> Outcomes:
-    generator = np.random.default_rng(count + dim)
-    behavior = generator.normal(3.0, 2.0, (count, dim)) ** 3
-    fitness = generator.integers(0, count, count).astype(float)  # some of them equal
-    valid = generator.random(count) > 0.1
-    behavior[~valid] = np.nan
-    return Outcomes(behavior, fitness, np.ones(count, int), valid, np.zeros((0, 1)))
+def made(count: int, dim: int) -> Outcomes:
+    found = outcomes(count, dim, invalid=tuple(range(0, count, 10)))
+    return replace(found, fitness=np.round(found.fitness, 1))  # some of them equal
 
 
 def weights(
@@ -46,7 +44,7 @@ def maxent_in_double(given: Outcomes, bandwidth: float, normalization: Normaliza
 @pytest.mark.parametrize("normalization", ["whiten", "ranks"])
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_standard_es_and_maxvar_equal_the_closed_forms(dim: int, normalization: Normalization) -> None:
-    given = outcomes(200, dim)
+    given = made(200, dim)
     closed, _ = Fitness().weights(given, {}, Ranks())
     np.testing.assert_allclose(weights(surrogates.standard_es, given), closed, rtol=1e-10, atol=1e-10 / 200)
     closed, _ = MaxVar(normalization=normalization).weights(given, {}, Ranks())
@@ -56,7 +54,7 @@ def test_standard_es_and_maxvar_equal_the_closed_forms(dim: int, normalization: 
 @pytest.mark.parametrize("normalization", ["whiten", "ranks"])
 @pytest.mark.parametrize(("dim", "bandwidth"), [(1, 1.0), (2, 1.0), (3, 0.4)])
 def test_maxent_equals_the_closed_form(dim: int, bandwidth: float, normalization: Normalization) -> None:
-    given = outcomes(200, dim)
+    given = made(200, dim)
     by_graph = weights(surrogates.maxent, given, normalization, bandwidth=bandwidth)
     closed = maxent_in_double(given, bandwidth, normalization)
     np.testing.assert_allclose(by_graph, closed, rtol=1e-10, atol=1e-10 / 200)
@@ -67,6 +65,6 @@ def test_maxent_equals_the_closed_form(dim: int, bandwidth: float, normalization
 
 
 def test_maxent_of_two_thousand_individuals_in_several_tiles() -> None:
-    given = outcomes(2000, 2)
+    given = made(2000, 2)
     by_graph, closed = weights(surrogates.maxent, given), maxent_in_double(given, 1.0)
     np.testing.assert_allclose(by_graph, closed, rtol=1e-10, atol=1e-10 / 2000)

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from support.program import TINY, done, ees, info, refusal
 from support.run_files import flipped, renew
-from support.small_runs import job_of
+from support.small_runs import job_of, walk
 
 from ees_mpi import open_run
-from ees_mpi.config import Config, load
+from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import first_state
 from ees_mpi.store import fold, journal, reader, records, texts
@@ -25,19 +25,10 @@ from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
 Make = Callable[..., Path]
-STOPS = {killed: (["run.generations=3"], [f"run.generations={last}"]) for killed, last in ((False, 6), (True, 4))}
 
 
-def write(path: Path, killed: bool) -> None:
-    """Write a run of 6 generations, folded after 3; of 4, not closed, if it is to be killed."""
-    config, *stops = (load("interference-maxvar", [*TINY, *more]) for more in (["run.fsync=false"], *STOPS[killed]))
-    state = first_state(config)
-    writer = RunWriter.create(path, config, state.arrays())
-    writer.begin_session(0, 1, 1, {"numpy": "0"})
-    state = train(job_of(stops[0]), state, writer)
-    writer.fold()
-    train(job_of(stops[1]), state, writer)
-    writer.release() if killed else writer.close()
+def write(path: Path, stops: tuple[int, int]) -> None:
+    walk(path, "interference-maxvar", *TINY, stops=stops, closed=stops[1] == 6)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +44,7 @@ def made(tmp_path: Path, written: Path) -> Make:
     def make(killed: bool = False, name: str = "run.h5") -> Path:
         source = written / f"{killed}-{name}"
         if not source.exists():
-            write(source, killed)
+            write(source, (3, 4 if killed else 6))
         for suffix in ("", ".journal")[: 1 + killed]:
             shutil.copy(f"{source}{suffix}", tmp_path / f"{name}{suffix}")
         return tmp_path / name
@@ -65,7 +56,7 @@ def made(tmp_path: Path, written: Path) -> Make:
 def longer(written: Path) -> Path:
     """The run without damage, resumed to 8 generations; tests do not change it."""
     path = written / "longer.h5"
-    write(path, killed=False)
+    write(path, (3, 6))
     done("resume", path, "--generations", 8)
     return path
 
@@ -385,11 +376,8 @@ def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
         ("config", 7),
     ],
 )
-def test_missing_and_ill_shaped_parts_of_a_file_with_the_right_hashes_are_a_sentence(
-    name: str, value: object, finished: Path, tmp_path: Path
-) -> None:
-    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
-    with h5py.File(run, "r+") as file:
+def test_missing_and_ill_shaped_parts_with_right_hashes_are_a_sentence(name: str, value: object, copied: Path) -> None:
+    with h5py.File(copied, "r+") as file:
         if name in file.attrs:
             texts.put(file, {name: value})
         else:
@@ -399,7 +387,7 @@ def test_missing_and_ill_shaped_parts_of_a_file_with_the_right_hashes_are_a_sent
         with contextlib.suppress(Exception):
             renew(file)
     for command in ("info", "resume", "repair"):
-        found = ees(command, run)
+        found = ees(command, copied)
         assert found.returncode == 3 and found.stderr.startswith("ees-mpi: "), command
         assert "Traceback" not in found.stderr
 

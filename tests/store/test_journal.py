@@ -85,9 +85,7 @@ def test_a_journal_that_is_a_link_or_no_plain_file_is_refused(tmp_path: Path) ->
         journal.read(run)
 
 
-def test_a_write_that_fails_half_way_leaves_the_journal_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "run.h5"
     writer = written(run)
     size = writer.size

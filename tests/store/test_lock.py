@@ -75,9 +75,7 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
         Lock(tmp_path / "absent" / "run.h5")
 
 
-def test_the_loser_of_a_race_waits_until_the_owner_has_written_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loser_of_a_race_waits_for_the_name_of_the_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     held = Lock(tmp_path / "run.h5")
     name = tmp_path / "run.h5.lock"
     owner = name.read_text()

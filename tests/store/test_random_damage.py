@@ -15,36 +15,17 @@ from typing import Any
 import numpy as np
 import pytest
 from support.program import done
-from support.small_runs import job_of
+from support.small_runs import walk
 
 from ees_mpi import open_run
 from ees_mpi.commands.adapt import read_adaptation
-from ees_mpi.config import load
 from ees_mpi.errors import EesError
-from ees_mpi.generation.state import first_state
 from ees_mpi.store import chunks
 from ees_mpi.store.repair import repair
-from ees_mpi.store.writer import RunWriter
-from ees_mpi.training import train
 
 FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "28"))
 SECONDS = 60  # a case takes a tenth of a second; a hang is ended
-SMALL = ("population.size=6", "noise.size=5000", "run.fsync=false")
 Contents = dict[str, Any]
-
-
-def trained(path: Path, preset: str, stops: tuple[int, ...], killed: bool = False, *settings: str) -> Path:
-    """Train to each of the stops, and fold before all but the last."""
-    last = f"run.generations={stops[-1]}"
-    state = first_state(config := load(preset, [*SMALL, last, *settings]))
-    writer = RunWriter.create(path, config, state.arrays())
-    writer.begin_session(0, 1, 1, {"numpy": "0"})
-    for stop in stops:
-        state = train(job_of(load(preset, [*SMALL, f"run.generations={stop}", *settings])), state, writer)
-        if stop != stops[-1]:
-            writer.fold()
-    writer.release() if killed else writer.close()
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +34,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     place = tmp_path_factory.mktemp("kinds")
     for name in ("run", "long", "killed", "mixture", "sample", "adapt"):
         (place / name).mkdir()
+
+    def trained(path: Path, preset: str, stops: tuple[int, ...], killed: bool = False, *more: str) -> Path:
+        few = ("population.size=6", "noise.size=5000", f"run.generations={stops[-1]}")
+        return walk(path, preset, *few, *more, stops=stops, closed=not killed)
+
     robot = ("task.hidden=[3]", "task.steps=4")
     found = {
         "run": trained(place / "run/run.h5", "interference-maxvar", (3, 6)),

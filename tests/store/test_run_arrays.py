@@ -1,8 +1,9 @@
 """An open run is a mapping of its arrays, in finished and in running files; negative generations count from the end."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 import h5py
 import numpy as np
@@ -61,6 +62,8 @@ def test_a_generation_that_does_not_exist_is_an_index_error(run: Run) -> None:
             run["entropy"][generation]
         with pytest.raises(IndexError, match=message):
             run.check_generation(generation)
+    with pytest.raises(IndexError, match="individual 99 is not among the"):
+        run.individual(0, 99)
 
 
 @pytest.mark.slow
@@ -80,28 +83,19 @@ def test_to_xarray_takes_names_and_reads_the_journal(run: Run, monkeypatch: pyte
         run.to_xarray()
 
 
-def test_the_arrays_of_the_file_are_opened_once_however_long_the_journal_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened = []
-    for generations in (2, 40):
+def test_the_arrays_of_the_file_are_opened_once_however_long_the_journal_is(tmp_path: Path) -> None:
+    opened, begin = {2: 0, 40: 0}, h5py.Dataset.__init__
+
+    def noted(dataset: h5py.Dataset, *arguments: object, **named: object) -> None:
+        opened[generations] += 1
+        begin(dataset, *arguments, **named)
+
+    for generations in opened:
         path = tmp_path / f"{generations}.h5"
         walk(path, "interference-maxent", f"run.generations={generations}", closed=False)
-        found: list[str] = []
-        monkeypatch.setattr(h5py.Dataset, "__init__", _noting(h5py.Dataset.__init__, found))
-        with open_run(path) as run:
+        with mock.patch.object(h5py.Dataset, "__init__", noted), open_run(path) as run:
             assert [float(run["entropy"][g]) for g in range(generations)] == run["entropy"][:].tolist()
-        monkeypatch.undo()
-        opened.append(len(found))
-    assert opened[0] == opened[1] > 30
-
-
-def _noting(original: Callable[..., None], found: list[str]) -> Callable[..., None]:
-    def noted(dataset: h5py.Dataset, *arguments: object, **named: object) -> None:
-        original(dataset, *arguments, **named)
-        found.append(str(dataset.name))
-
-    return noted
+    assert opened[2] == opened[40] > 30
 
 
 def test_a_closed_run_says_so(cheetah: Path) -> None:

@@ -14,23 +14,11 @@ from support.own_tasks import Base
 from support.program import command, sets
 
 CONFIG = """
-[run]
-generations = 5
-[task]
-name = "custom"
-function = "support.breaking:Breaking"
-deterministic = false
-[population]
-name = "normal"
-size = 20
-std = 0.5
-[objective]
-name = "maxvar"
-[optimizer]
-name = "ascent"
-lr = 0.03
-[noise]
-size = 100
+base = "interference-maxvar"
+run.generations = 5
+task = { name = "custom", function = "support.breaking:Breaking", deterministic = false }
+population.size = 20
+noise.size = 100
 """
 
 

@@ -7,22 +7,19 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.outcomes import Outcome
-from ees_mpi.tasks.interference import pattern
-from support.own_tasks import Base
+from support.own_tasks import Waves
 
 
-class Interrupting(Base):
+class Interrupting(Waves):
     """The interference task, which presses Ctrl-C before individual 5, some times, and only in its first run."""
 
-    parameters, start = 1, 1.0
     presses = 0  # that are left
 
     def evaluate(self, index: int, *rest: Any) -> Outcome:
         while index == 5 and Interrupting.presses:
             Interrupting.presses -= 1
             os.kill(os.getpid(), signal.SIGINT)
-        value = pattern(float(rest[0][0]))
-        return Outcome(index, (value,), value, 1)
+        return super().evaluate(index, *rest)
 
 
 CONFIG: dict[str, Any] = {

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ees_mpi.outcomes import Outcome
+from ees_mpi.tasks.interference import pattern
 
 if TYPE_CHECKING:
     from ees_mpi.tasks.gymnasium.task import Rollout
@@ -28,6 +29,16 @@ class Base:
 
     def close(self) -> None:
         pass
+
+
+class Waves(Base):
+    """The interference task."""
+
+    parameters, start = 1, 1.0
+
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        value = pattern(float(rest[0][0]))
+        return Outcome(index, (value,), value, 1)
 
 
 class TwoPlaces(Base):

@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -56,8 +58,18 @@ def trained(config: Config, report: Callable[..., None] = lambda record: None) -
         job.close()
 
 
-def walk(path: Path, preset: str, *settings: str, start: Path | None = None, closed: bool = True) -> Path:
-    """Train a small run; `closed`: False leaves everything in the journal, as in a running or killed run."""
+def until(config: Config, generations: int) -> Config:
+    """Return a config with fewer generations."""
+    return replace(config, run=msgspec.structs.replace(config.run, generations=generations))
+
+
+def walk(
+    path: Path, preset: str, *settings: str, start: Path | None = None, closed: bool = True, stops: Sequence[int] = ()
+) -> Path:
+    """Train a small run; `closed`: False leaves the last part in the journal, as in a running or killed run.
+
+    `stops`: the generations after which it is folded, and the one with which it ends.
+    """
     steps = [] if preset.startswith("interference") else ["task.steps=6"]
     config = load(preset, [*SMALL, *steps, *settings])
     state, note = first_state(config), ""
@@ -65,9 +77,12 @@ def walk(path: Path, preset: str, *settings: str, start: Path | None = None, clo
         state, note = starting_point.first_state_from(starting_point.load(PolicySource(start)), str(start), config)
     writer = RunWriter.create(path, config, state.arrays(), started_from=note)
     writer.begin_session(0, 1, 1, {"numpy": "0"})
-    job = open_job(config, Ranks())
-    train(job, state, writer)
-    job.close()
+    for stop in stops or (config.run.generations,):
+        job = open_job(until(config, stop), Ranks())
+        state = train(job, state, writer)
+        job.close()
+        if stops and stop != stops[-1]:
+            writer.fold()
     if closed:
         writer.close()
     else:

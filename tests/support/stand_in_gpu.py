@@ -18,25 +18,12 @@ from ees_mpi.tasks.interference import pattern
 from support.own_tasks import Base
 
 CONFIG = """
-[run]
-generations = 5
-evaluate_mean_every = 2
-fsync = false
-[task]
-name = "custom"
-function = "support.stand_in_gpu:StandIn"
-[population]
-name = "normal"
-size = 21
-std = 0.5
-antithetic = false
-[objective]
-name = "maxent"
-[optimizer]
-name = "adam"
-lr = 0.03
-[noise]
-size = 100
+base = "interference-maxent"
+run = { generations = 5, evaluate_mean_every = 2, fsync = false }
+task = { name = "custom", function = "support.stand_in_gpu:StandIn" }
+population = { size = 21, antithetic = false }
+optimizer = { name = "adam", lr = 0.03 }
+noise.size = 100
 """
 
 
@@ -48,7 +35,6 @@ class StandIn(Base):
     capacity: int = 1000
     log: str = ""
     stop_at: int = -1  # the individual whose batch asks this rank to stop, once
-    die_at: int = -1  # the individual whose batch kills this rank, once
 
     parameters: int = 1
     start: float = 1.0
@@ -75,9 +61,6 @@ class Batches:
 
     def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
         task = self._task
-        if task.die_at in batch.index and not (Path(task.log) / "died").exists():
-            (Path(task.log) / "died").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
         if task.log:
             rank = os.environ.get("OMPI_COMM_WORLD_RANK", "0")
             with open(Path(task.log) / f"rank{rank}", "a", encoding="utf-8") as file:

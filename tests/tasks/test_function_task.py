@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.program import done, refusal, sets
+from support.program import done, refusal
 
 import ees_mpi
 from ees_mpi import registry
@@ -43,10 +43,11 @@ def test_a_function_a_lambda_a_closure_and_a_callable_object_are_tasks(tmp_path:
             return single(z)
 
     tasks = [single, lambda z: list(single(z)), lambda z: (single(z), 3.0), Callable()]
-    assert len({train(tmp_path / f"{number}.h5", task) for number, task in enumerate(tasks)}) == 1
+    words = {"settings": {**SMALL, "task.start": 0.5}}
+    assert len({train(tmp_path / f"{number}.h5", task, **words) for number, task in enumerate(tasks)}) == 1
     with ees_mpi.open_run(tmp_path / "2.h5") as run:
         assert (run["fitness"][:] == 3.0).all() and run.config.method.algorithm == "maxent"
-        np.testing.assert_array_equal(run["mean"][0], np.zeros((1, 3)))
+        np.testing.assert_array_equal(run["mean"][0], np.full((1, 3), 0.5, np.float32))
         task = run.config.sections()["task"]
         assert task["function"].endswith("<lambda>") and task["source"] == ""
 
@@ -65,9 +66,7 @@ def test_the_file_keeps_the_name_and_the_hash_of_the_source_and_the_source_if_it
 
 
 @pytest.mark.slow
-def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(tmp_path: Path) -> None:
     calls: list[int] = []
     out = tmp_path / "run.h5"
 
@@ -93,9 +92,7 @@ def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(
         (lambda z: z[:2], {"mean": [1.0]}, r"mean: expected 3 finite numbers, got shape \(1,\)"),
     ],
 )
-def test_a_faulty_function_is_refused_before_the_file_is_made(
-    task: Any, more: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_a_faulty_function_is_refused_early(task: Any, more: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ees_mpi.ConfigError, match=message):
         train(tmp_path / "run.h5", task, **more)
     assert not list(tmp_path.iterdir())
@@ -117,9 +114,7 @@ def test_a_name_without_a_colon_is_refused_if_no_program_gave_it(tmp_path: Path)
     assert not list(tmp_path.iterdir())
 
 
-def test_nothing_runs_from_a_file_and_another_function_does_not_continue_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_runs_from_a_file_or_with_another_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "run.h5"
     train(out, single, keep_source=True)
     with pytest.raises(ees_mpi.ConfigError, match=r"begun with another config: task.function is .*; task.sha256"):
@@ -133,9 +128,7 @@ def test_nothing_runs_from_a_file_and_another_function_does_not_continue_it(
     assert _GIVEN  # the one of this process is still there
 
 
-def test_the_objective_of_a_run_file_needs_trust_also_if_its_task_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_objective_needs_trust_also_if_the_task_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = {"objective.name": "custom", "objective.function": "support.own_objectives:distance_variance"}
     train(tmp_path / "run.h5", single, settings={**SMALL, **objective})
     monkeypatch.delenv("EES_MPI_TRUST")
@@ -146,20 +139,3 @@ def test_the_objective_of_a_run_file_needs_trust_also_if_its_task_is_replaced(
     ):
         with pytest.raises(ees_mpi.TrustError, match="the run file names this code"):
             call()
-
-
-@pytest.mark.slow
-def test_a_config_names_a_function_and_a_file_needs_trust_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("EES_MPI_TRUST")
-    Path("landing.py").write_text("def land(z):\n    return z[:, :1] * z[:, 1:]\n")
-    task = ("task.name=function", "task.function=landing:land", "task.parameters=2", "task.behavior_dim=1")
-    few = ("task.batch=true", "task.start=0.5", "population.size=20", "run.generations=2", "noise.size=5000")
-    done("train", "interference-maxvar", *sets(*task, *few), "--out", "run.h5")
-    code, said = refusal("verify", "run.h5")
-    assert code == 3 and "task.function = 'landing:land': the run file names this code" in said
-    assert "same bits" in done("verify", "run.h5", "--trust", "--individuals", 3).stdout
-    with ees_mpi.open_run("run.h5") as run:
-        np.testing.assert_array_equal(run["mean"][0], np.full((1, 2), 0.5, np.float32))

@@ -32,7 +32,7 @@ def _processor(world: Ranks, rows: NDArray[np.float64]) -> float:
 
 def gather() -> Measurement:
     """Measure on several numbers of ranks."""
-    return {f"{key}_{ranks}": value for ranks in RANKS for key, value in on_ranks("gather", ranks, 1).items()}
+    return {f"{key}_{ranks}": value for ranks in RANKS for key, value in on_ranks("gather", ranks).items()}
 
 
 def show(r: Measurement) -> None:

@@ -123,7 +123,7 @@ def _rollout(world: Ranks, preset: str) -> float:
 
 def generation() -> Measurement:
     """Measure on two ranks, and compare everything that is not a rollout with the rollouts."""
-    r = on_ranks("generation", 2, rounds=1)
+    r = on_ranks("generation", 2)
     r["not_shrinking_s"] = sum(r[f"{name}_s"] for name in ("draw", "whiten", "adam", "digest", "metrics"))
     r["rest_s"] = r["generation_s"] - 10_000 / 2 * STEPS / LONG * r["rollout_ant_s"]
     r["paper_generation_s"] = 10_000 / 2 * r["rollout_cheetah_s"]

@@ -1,7 +1,6 @@
 """Run a measurement on several ranks: mpirun starts them, every rank measures, rank 0 prints JSON."""
 
 import json
-import statistics
 import subprocess
 import sys
 import time
@@ -19,16 +18,13 @@ BENCH = Path(__file__).parents[1] / "bench.py"
 Measurement = dict[str, float]
 
 
-def on_ranks(name: str, count: int, rounds: int = 3) -> Measurement:
-    """Run `bench.py NAME --worker` on some ranks, several times, and return the medians."""
+def on_ranks(name: str, count: int) -> Measurement:
+    """Run `bench.py NAME --worker` on some ranks."""
     words = [mpirun.MPIRUN, "-n", str(count), sys.executable, str(BENCH), name, "--worker"]
-    results = []
-    for _ in range(rounds):
-        done = subprocess.run(words, capture_output=True, text=True, env=mpirun.environment())
-        if done.returncode:
-            raise SystemExit(done.stderr)
-        results.append(json.loads(done.stdout))
-    return {key: statistics.median(result[key] for result in results) for key in results[0]}
+    done = subprocess.run(words, capture_output=True, text=True, env=mpirun.environment())
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return dict(json.loads(done.stdout))
 
 
 def work(measure: Callable[[Ranks], Measurement]) -> None:

@@ -28,14 +28,8 @@ class Trial:
     chance: random.Random
     gate: Path
     middle: int  # a random generation of the first half of the run
-    size: int  # ranks
     committed: int = 0  # generations, counted just before the disturbance
     undo: list[Callable[[], None]] = field(default_factory=list)
-
-    def ranks(self) -> list[int]:
-        """Return the processes of the ranks, in rank order."""
-        found = job.rank_processes(self.out)
-        return [found[rank] for rank in sorted(found)]
 
     def waiting_ranks(self) -> list[int]:
         """Return the processes of the ranks, in rank order, once the job waits at the gate."""
@@ -43,7 +37,8 @@ class Trial:
         if not self.gate.exists():
             raise SystemExit(f"chaos: the job ended with code {self.process.returncode} before it was disturbed")
         self.committed = job.count(self.out)
-        return self.ranks()
+        found = job.rank_processes(self.out)
+        return [found[rank] for rank in sorted(found)]
 
     def continue_a_moment(self) -> None:
         """Let the job continue for a random moment."""
@@ -53,53 +48,22 @@ class Trial:
 
 @dataclass(frozen=True)
 class Disturbance:
-    """One kind of disturbance, and the exit codes that are expected of the job."""
+    """One kind of disturbance, and the exit code that is expected of the job."""
 
     title: str
     disturb: Callable[[Trial], None]
-    codes: tuple[int, ...]  # none: any
+    code: int
     stall: bool = False  # whether the stall limit is short
     deaths: Callable[[random.Random, int], list[dict[str, Any]]] = lambda chance, ranks: []
     waits: bool = True  # whether the job waits for the disturbance at a random generation
     needs: Callable[[], str] = lambda: ""  # returns why it cannot be tried on this machine
 
 
-def signal_one(number: int) -> Callable[[Trial], None]:
-    """Send a signal to one rank; about every other time it is the first one."""
-
-    def disturb(trial: Trial) -> None:
-        ranks = trial.waiting_ranks()
-        trial.continue_a_moment()
-        job.kill([ranks[0] if trial.chance.random() < 0.5 else trial.chance.choice(ranks)], number)
-
-    return disturb
-
-
-def signal_all(number: int) -> Callable[[Trial], None]:
-    """Send a signal to every process of the job."""
-
-    def disturb(trial: Trial) -> None:
-        trial.waiting_ranks()
-        processes = job.processes(trial.out)
-        trial.continue_a_moment()
-        job.kill(processes, number)
-
-    return disturb
-
-
-def signal_mpirun(trial: Trial) -> None:
-    """Send USR1 to mpirun, which passes it on to all ranks."""
-    trial.waiting_ranks()
+def stop_one(trial: Trial) -> None:
+    """Stop one rank; about every other time it is the first one."""
+    ranks = trial.waiting_ranks()
     trial.continue_a_moment()
-    trial.process.send_signal(signal.SIGUSR1)
-
-
-def kill_at_start(trial: Trial) -> None:
-    """Kill one rank 0.2 to 3 s after all ranks were started: while it imports, in MPI_Init, or soon after."""
-    job.until(lambda: len(trial.ranks()) == trial.size or trial.process.poll() is not None, job.PAUSE)
-    time.sleep(trial.chance.uniform(0.2, 3.0))
-    trial.committed = job.count(trial.out)
-    job.kill(trial.chance.sample(trial.ranks(), 1) if trial.process.poll() is None else [])
+    job.kill([ranks[0] if trial.chance.random() < 0.5 else trial.chance.choice(ranks)], signal.SIGSTOP)
 
 
 def death(chance: random.Random, ranks: int) -> list[dict[str, Any]]:
@@ -139,20 +103,12 @@ def cannot_mount() -> str:
     return "" if can and os.getuid() == 0 else "needs root, and permission to mount"
 
 
-KILLED = (137,)
-ENDED = (1,)
 DISTURBANCES = {
-    "kill-one": Disturbance("SIGKILL of one rank", signal_one(signal.SIGKILL), KILLED),
-    "kill-all": Disturbance("SIGKILL of all processes", signal_all(signal.SIGKILL), (-9,)),
     "kill-instant": Disturbance(
-        "a rank dies in a gather, rollout, commit or fold", let_them_die, KILLED, deaths=death, waits=False
+        "a rank dies in a gather, rollout, commit or fold", let_them_die, 137, deaths=death, waits=False
     ),
-    "kill-start": Disturbance("SIGKILL of one rank 0.2 to 3 s after the start", kill_at_start, (), waits=False),
-    "term": Disturbance("SIGTERM of one rank", signal_one(signal.SIGTERM), (75,)),
-    "usr1": Disturbance("USR1 of one rank", signal_one(signal.SIGUSR1), (75,)),
-    "usr1-mpirun": Disturbance("USR1 of mpirun", signal_mpirun, (75,)),
-    "stop": Disturbance("SIGSTOP of one rank", signal_one(signal.SIGSTOP), ENDED, stall=True),
-    "loop": Disturbance("endless loop of one rank", let_them_die, ENDED, True, standing("loop"), waits=False),
-    "lock": Disturbance("one rank sleeps in C with the GIL", let_them_die, ENDED, True, standing("lock"), waits=False),
-    "disk-full": Disturbance("disk full", fill_disk, (3,), needs=cannot_mount),
+    "stop": Disturbance("SIGSTOP of one rank", stop_one, 1, stall=True),
+    "loop": Disturbance("endless loop of one rank", let_them_die, 1, True, standing("loop"), waits=False),
+    "lock": Disturbance("one rank sleeps in C with the GIL", let_them_die, 1, True, standing("lock"), waits=False),
+    "disk-full": Disturbance("disk full", fill_disk, 3, needs=cannot_mount),
 }

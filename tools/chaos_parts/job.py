@@ -22,7 +22,6 @@ PRESET = "interference-maxent"
 PROGRAM = Path(__file__).with_name("self_kill.py")
 PATIENCE = 120.0  # seconds without progress after which a job counts as hung
 STALL_MINUTES = 0.3
-START_MINUTES = 0.5  # to start MPI
 PAUSE = 0.005  # seconds between two looks at a job, where no instant must be met
 
 

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from support.program import ees, refused
-from support.run_files import edited
 from support.small_runs import Zoo, seeds, walk
-
-from ees_mpi.commands.adapt import write_adaptation
-from ees_mpi.store import layout
 
 pytestmark = pytest.mark.usefixtures("there")
 GENERATOR = np.random.default_rng(7)
@@ -51,21 +47,6 @@ def sets(folder: Path, cheetah: Path) -> dict[str, list[Path]]:
     }
 
 
-def adapted(path: Path, run: str, direction: float, scores: list[float], maml: bool = False) -> Path:
-    """An adaptation file, as `ees-mpi adapt` leaves it."""
-    attributes = {
-        "format_version": layout.FORMAT_VERSION,
-        "method": "gradient" if maml else "mutation",
-        "run": json.dumps({"run_id": run, "path": f"{run}.h5", "generation": 3}),
-        "config": ('method = "maml"' if maml else '[objective]\nname = "maxent"') + '\n[task]\nname = "cheetah"',
-        "direction": direction,
-        "training_steps": 1000,
-        "adaptation_steps": 40,
-    }
-    write_adaptation(path, attributes, {"evaluations": {"fitness": np.array(scores)}})
-    return path
-
-
 def test_the_numbers_are_those_of_the_behaviors_and_the_test_is_scipys(sets: dict[str, list[Path]]) -> None:
     found = compared("--metric", "distance_mean", *sets["maxent"], "--against", *sets["es"])
     far, near = [[np.abs(x).mean() for x in group] for group in (FAR, NEAR)]
@@ -87,9 +68,7 @@ def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(s
     assert "p (Holm)" in table and "MaxEnt-EES against MaxVar-EES" in table
 
 
-def test_few_runs_unlike_sizes_and_unlike_generations_are_noted(
-    sets: dict[str, list[Path]], cheetah: Path, folder: Path
-) -> None:
+def test_few_runs_unlike_sizes_and_unlike_generations_are_noted(cheetah: Path, folder: Path) -> None:
     longer = walk(folder / "longer.h5", "cheetah-maxent", "run.generations=4", "population.size=10", "task.steps=7")
     notes = compared("--metric", "coverage", cheetah, "--against", longer)["notes"]
     assert any("cannot be below 1" in note for note in notes)
@@ -121,19 +100,6 @@ def test_distance_after_some_generations_is_that_of_the_population_after_so_many
     assert code == 3 and "has 3 generations" in line and "--generations 6" in line
 
 
-def test_adaptation_takes_the_mean_over_directions_and_shows_the_budgets(folder: Path) -> None:
-    ours = [adapted(folder / f"a{d}-{n}.h5", f"a{n}", d, [n + d / 180, n]) for n in (8, 9) for d in (0, 180)]
-    theirs = [adapted(folder / f"b{d}-{n}.h5", f"b{n}", d, [n, n], maml=True) for n in (1, 2) for d in (0, 180)]
-    found = compared("--metric", "adaptation", *ours, "--against", *theirs)
-    assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
-    assert list(found["groups"][0]["values"].values()) == [8.25, 9.25]
-    assert list(found["groups"][1]["training_steps"].values()) == [1000, 1000]
-    table = ees("compare", "--metric", "adaptation", *ours, "--against", *theirs).stdout
-    assert "training steps" in table and "1,000" in table and "adaptation steps" in table
-    code, line = refused("compare", "--metric", "adaptation", *ours[1:], "--against", *theirs)
-    assert code == 3 and "not adapted in direction right" in line
-
-
 def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Path) -> None:
     other = walk(folder / "other.h5", "cheetah-maxvar", "run.seed=5")
     for run in (cheetah, other):
@@ -150,6 +116,11 @@ def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Pa
         with h5py.File(folder / f"cheetah-adapt-{direction}.h5") as file:
             scores.append(file["evaluations/fitness"][:].mean())
     assert found["groups"][0]["median"] == pytest.approx(np.mean(scores))
+    files = [folder / f"{name}-adapt-{way}.h5" for name in ("cheetah", "other") for way in ("left", "right")]
+    table = ees("compare", "--metric", "adaptation", *files[:2], "--against", *files[2:]).stdout
+    assert "training steps" in table and "144" in table and "adaptation steps" in table
+    code, line = refused("compare", "--metric", "adaptation", *files[:2], "--against", files[2])
+    assert code == 3 and "not adapted in direction right" in line
     assert ees("sample", cheetah, "--count", 4).returncode == 0
     sample = folder / "cheetah-sample.h5"
     assert compared("--metric", "coverage", sample, "--against", other)["groups"][0]["label"] == "MaxEnt-EES"
@@ -167,8 +138,8 @@ def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder
     assert ees("train", "cheetah-maml-laptop", *words, "--out", maml).returncode == 0
     for command in (["adapt", maml, "--direction", "left"], ["sample", maml, "--count", 4]):
         assert ees(*command).returncode == 0
-    ours = adapted(folder / "only-left.h5", "ours", 180.0, [1.0] * 10)
-    found = compared("--metric", "adaptation", ours, "--against", maml)
+    assert ees("adapt", cheetah, "--direction", "left", "--mutations", 2, "--out", "only-left.h5").returncode == 0
+    found = compared("--metric", "adaptation", "only-left.h5", "--against", maml)
     assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
     assert list(found["groups"][1]["training_steps"].values()) == [2 * 2 * 2 * 6]
     found = compared("--metric", "distance_mean", cheetah, "--against", folder / "maml-sample.h5")
@@ -177,33 +148,6 @@ def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder
     assert code == 3 and "rows are tasks, not offspring" in line and f"ees-mpi sample {maml}" in line
     said = ees("figure", "maml", cheetah, folder / "maml-sample.h5", "-o", "maml.svg")
     assert said.returncode == 0
-
-
-def test_runs_that_cannot_be_compared_are_refused_with_one_sentence(
-    sets: dict[str, list[Path]], cheetah: Path, zoo: Zoo, folder: Path
-) -> None:
-    ant = zoo["ant"]
-    empty = seeds(folder, cheetah, "empty", FAR[:1])[0]
-    spoilt = seeds(folder, cheetah, "spoilt", [np.full((8, 1), np.nan)])[0]
-    with edited(empty) as file:
-        for dataset in file["generations"].values():
-            if dataset.maxshape[0] is None:
-                dataset.resize(0, axis=0)
-    mean = ["--metric", "distance_mean"]
-    cases = [
-        (2, "did you mean", ["--metric", "distance-meen", cheetah, "--against", ant]),
-        (2, "both sides", [*mean, cheetah]),
-        (2, "did you mean population.std", [*mean, "--by", "population.sd", cheetah, sets["es"][0]]),
-        (2, "same run", [*mean, cheetah, "--against", cheetah]),
-        (3, "different tasks", [*mean, cheetah, "--against", ant]),
-        (3, "two numbers", ["--metric", "direction_uniformity", cheetah, "--against", ant]),
-        (3, "mixture of means", ["--metric", "specialization", cheetah, "--against", ant]),
-        (3, "no committed generation", [*mean, empty, "--against", cheetah]),
-        (3, "no finite behavior", [*mean, spoilt, "--against", cheetah]),
-    ]
-    for code, words, arguments in cases:
-        said = refused("compare", *arguments)
-        assert said[0] == code and words in said[1], arguments
 
 
 def test_the_values_of_a_key_are_compared_with_each_other(sets: dict[str, list[Path]]) -> None:

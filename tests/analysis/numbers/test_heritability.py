@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.program import done, refusal, sets
+from support.program import done, sets
 from support.run_files import assert_same_bits
 from support.small_runs import walk
 
@@ -96,10 +96,3 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path) -> None:
             assert row == pytest.approx(again) and {"share", "kept", "selection", "response"} <= row.keys()
         assert np.ptp(found["behavior_by_start"][1], axis=1).min() > 0
     assert "the same bits" in done("verify", tmp_path / "one.h5", "--individuals", 2).stdout
-
-
-def test_starts_that_cannot_be_measured_are_refused(tmp_path: Path) -> None:
-    run = walk(tmp_path / "run.h5", "interference-maxvar")
-    assert "task.starts" in refusal("measure", run, "--starts", 2, "--count", 20)[1]
-    assert "20 or more" in refusal("measure", run, "--starts", 2, "--count", 19)[1]
-    assert "measure --starts" in refusal("figure", "starts", run)[1]

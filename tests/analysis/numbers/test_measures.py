@@ -127,9 +127,7 @@ def test_individuals_that_barely_moved_have_no_direction() -> None:
 @pytest.mark.parametrize(
     ("shift", "fits"), [(0.0, lambda value: abs(value) < 0.05), (20.0, lambda value: value > 0.99)]
 )
-def test_components_are_specialized_as_far_as_their_behavior_tells_them_apart(
-    shift: float, fits: Callable[[float], bool]
-) -> None:
+def test_components_are_specialized_if_behavior_tells_them_apart(shift: float, fits: Callable[[float], bool]) -> None:
     parent = np.arange(300) % 2
     offspring = made(np.random.default_rng(4).normal(size=(300, 2)) + shift * parent[:, None], parent, 2)
     assert fits(measured("specialization", offspring))

@@ -6,7 +6,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from support.program import ees, refused
+from support.program import ees
 from support.small_runs import Zoo, seeds, walk
 
 from ees_mpi import open_run
@@ -77,16 +77,3 @@ def test_only_the_final_position_counts_if_earlier_ones_are_noted_too(folder: Pa
         end = run["behavior"][2][:, 2:]
         np.testing.assert_array_equal(read_offspring(run).position, end)
     assert measured(path)[0]["distance_mean"] == pytest.approx(np.hypot(*end.T).mean())
-
-
-def test_runs_that_cannot_be_measured_are_refused_with_one_sentence(ant: Path, folder: Path) -> None:
-    (folder / "text.h5").write_text("hello")
-    cases = [
-        (2, "RUN.h5", []),
-        (2, "exclude each other", [ant, "--generation", 1, "--all"]),
-        (2, "--bandwidth", [ant, "--bandwidth", "1,zero"]),
-        (3, "not a readable HDF5 file", ["text.h5"]),
-    ]
-    for code, words, arguments in cases:
-        said = refused("metrics", *arguments)
-        assert said[0] == code and words in said[1], (arguments, said)

@@ -9,7 +9,7 @@ from pathlib import Path
 import imageio_ffmpeg
 import numpy as np
 import pytest
-from support.program import CHECKOUT, ees, sets, train
+from support.program import CHECKOUT, done, ees, sets, train
 from support.run_files import edited
 
 from ees_mpi import open_run
@@ -35,9 +35,8 @@ def played(path: Path) -> tuple[int, tuple[int, int], np.ndarray]:
 @pytest.mark.slow
 def test_five_individuals_have_the_bits_of_the_file_and_make_a_video_that_plays(ant: Path, tmp_path: Path) -> None:
     out = tmp_path / "five.mp4"
-    done = ees("replay", ant, "--extremes", 5, "--video", out, "--size", "128x96")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.count(SAME) == 5 and "OTHER" not in done.stdout
+    said = done("replay", ant, "--extremes", 5, "--video", out, "--size", "128x96").stdout
+    assert said.count(SAME) == 5 and "OTHER" not in said
     frames, size, last = played(out)
     assert frames == 7 and size == (3 * 128, 2 * (96 + 44))  # steps 0, 2, ..., 12; three columns, two rows
     assert last[:96, :128].std() > 10 and last[140:, 256:].mean() > 250  # a picture; the sixth place is empty
@@ -48,20 +47,18 @@ def test_individuals_are_chosen_by_number_and_by_their_ends_each_once(ant: Path)
     with open_run(ant) as run:
         x, y = run["behavior"][1].T
     right, left = int(x.argmax()), int(x.argmin())
-    done = ees("replay", ant, "--generation", 1, "--individual", left, "--extremes", 2)
-    found = [int(re.findall(r"individual (\d+)", line)[0]) for line in done.stdout.splitlines()]
-    assert found == [left, right] and done.stdout.count(SAME) == 2
+    said = done("replay", ant, "--generation", 1, "--individual", left, "--extremes", 2).stdout
+    assert re.findall(r"individual (\d+)", said) == [str(left), str(right)] and said.count(SAME) == 2
     farthest = f"individual {int(np.hypot(x, y).argmax())}, farthest:"
-    assert farthest in ees("replay", ant, "--generation", 1).stdout
+    assert farthest in done("replay", ant, "--generation", 1).stdout
 
 
 def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheetah: Path, species: Path) -> None:
     assert SAME in ees("replay", cheetah, "--mean", "--generation", 2).stdout
     for generation in ([], ["--generation", 1]):
-        done = ees("replay", cheetah, "--mean", *generation)
-        assert done.returncode == 0 and "no evaluation of it to compare with" in done.stdout
-    done = ees("replay", species, "--mean", "--generation", 0)
-    assert "mean 0" in done.stdout and "mean 1" in done.stdout and done.stdout.count(SAME) == 1
+        assert "no evaluation of it to compare with" in done("replay", cheetah, "--mean", *generation).stdout
+    said = done("replay", species, "--mean", "--generation", 0).stdout
+    assert "mean 0" in said and "mean 1" in said and said.count(SAME) == 1
 
 
 def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah: Path, tmp_path: Path) -> None:
@@ -73,64 +70,38 @@ def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     words = sets("task.env=ees_mpi/AntBullet-v0", "task.behavior=mean_info", "task.info_key=y_position")
     words += sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
-    run = tmp_path / "env.h5"
-    assert ees("train", "halfcheetah-v5-maxent-laptop", *words, "--out", run).returncode == 0
-    done = ees("replay", run, "--individual", 1, "--video", tmp_path / "env.mp4", "--size", "96x96", "--speed", 0.4)
-    assert done.returncode == 0 and SAME in done.stdout, done.stderr
-    assert played(tmp_path / "env.mp4")[:2] == (5, (96, 96 + 44))
+    run, film = tmp_path / "env.h5", tmp_path / "env.mp4"
+    done("train", "halfcheetah-v5-maxent-laptop", *words, "--out", run)
+    assert SAME in done("replay", run, "--individual", 1, "--video", film, "--size", "96x96", "--speed", 0.4).stdout
+    assert played(film)[:2] == (5, (96, 96 + 44))
 
 
-def test_bits_that_differ_are_told_with_the_machine_that_explains_them_or_else_an_error(
-    cheetah: Path, tmp_path: Path
-) -> None:
+def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: Path, tmp_path: Path) -> None:
     changed = Path(shutil.copy(cheetah, tmp_path / "changed.h5"))
     with edited(changed) as file:
         file["generations/behavior"][2, 1, 0] += 1e-12
-    done = ees("replay", changed, "--individual", 1, "--individual", 0)
-    assert done.returncode == 1 and "1 of 2 replayed gave other bits" in done.stderr and SAME in done.stdout
+    ended = ees("replay", changed, "--individual", 1, "--individual", 0)
+    assert ended.returncode == 1 and "1 of 2 replayed gave other bits" in ended.stderr and SAME in ended.stdout
     with edited(changed) as file:
         machine = json.loads(file["sessions/machine"][0])
         file["sessions/machine"][0] = json.dumps({**machine, "libm": "another"})
-    done = ees("replay", changed, "--individual", 1)
-    assert done.returncode == 0 and "OTHER BITS" in done.stdout and "libm is" in done.stdout and not done.stderr
-
-
-@pytest.mark.parametrize(
-    ("options", "code", "message"),
-    [
-        (["--individual", 6], 2, "expected 0 to 5"),
-        (["--video", "FOLDER/film.avi"], 2, "ends in .mp4, .gif"),
-        (["--together"], 2, "--together: for a video only; add --video"),
-        (["--size", "320x240", "--seconds", 1], 2, "--size, --seconds: for a video only; add --video"),
-        (["--speed", 2], 2, "--speed: for a video only; add --video"),
-        (["--set", "task.engine=mujoco"], 2, "add --mutations"),
-    ],
-)
-def test_a_replay_that_cannot_work_is_refused_and_nothing_is_written(
-    cheetah: Path, tmp_path: Path, options: list[object], code: int, message: str
-) -> None:
-    words = [str(option).replace("FOLDER", str(tmp_path)) for option in options]
-    done = ees("replay", cheetah, *words)
-    assert done.returncode == code and message in done.stderr and "Traceback" not in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    ended = ees("replay", changed, "--individual", 1)
+    assert ended.returncode == 0 and "OTHER BITS" in ended.stdout and "libm is" in ended.stdout and not ended.stderr
 
 
 @pytest.mark.parametrize("policy", ["own:f", "net.pt", "odd.npz"])
-def test_a_policy_without_a_task_is_refused_and_its_code_does_not_run(
-    policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_a_policy_without_a_task_is_refused_and_its_code_does_not_run(policy: str, inside: Path) -> None:
     Path("own.py").write_text("open('ran', 'w')\n")
     Path("net.pt").touch()
     np.savez("odd.npz", config=np.array("task = 3"), parameters=np.zeros(3))
-    done = ees("replay", policy, "--mutations", 2)
-    assert done.returncode in (2, 3) and done.stderr.count("\n") == 1 and not Path("ran").exists(), done.stderr
+    ended = ees("replay", policy, "--mutations", 2)
+    assert ended.returncode in (2, 3) and ended.stderr.count("\n") == 1 and not Path("ran").exists(), ended.stderr
 
 
 def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
     assert SAME in ees("replay", finished, "--individual", 3).stdout
-    done = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
-    assert done.returncode == 3 and "has nothing to draw" in done.stderr
+    ended = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
+    assert ended.returncode == 3 and "has nothing to draw" in ended.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -139,17 +110,15 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     policy, sample, out = tmp_path / "policy.npz", tmp_path / "sample.h5", tmp_path / "policy.mp4"
     assert ees("export", cheetah, "--policy", "-o", policy).returncode == 0
     assert ees("sample", policy, "--count", 5, "--out", sample).returncode == 0
-    done = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
-    assert done.returncode == 0 and done.stdout.count(AGAIN) == 2 and played(out)[1] == (128, 64 + 44), done.stderr
+    ended = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
+    assert ended.returncode == 0 and ended.stdout.count(AGAIN) == 2 and played(out)[1] == (128, 64 + 44), ended.stderr
     of_sample = ees("replay", sample, "--individual", 3).stdout.splitlines()[0].replace(SAME, AGAIN)
-    assert of_sample in done.stdout.splitlines()  # the same mutation as in a sample
+    assert of_sample in ended.stdout.splitlines()  # the same mutation as in a sample
     assert of_sample not in ees("replay", policy, "--individual", 3, "--std", 0.5).stdout
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
 
 
-def test_other_bits_of_a_new_mutation_are_an_error_that_names_no_file(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "repeat", lambda *_: Repeated(np.arange(4.0), np.arange(1.0, 5.0)))
     lines: list[str] = []
     with pytest.raises(VerifyError, match=r"^1 of 1 gave other bits when they were evaluated a second time"):
@@ -160,15 +129,14 @@ def test_other_bits_of_a_new_mutation_are_an_error_that_names_no_file(
 def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
     config = CHECKOUT / "jobs" / "examples" / "own_task.toml"
     run = train(tmp_path / "own.h5", str(config), "task.function=support.drawn_task:Drawn", "task.settings={}")
-    done = ees("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64")
-    assert done.returncode == 0 and SAME in done.stdout, done.stderr
+    assert SAME in done("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64").stdout
     assert played(tmp_path / "own.mp4")[1] == (64, 64 + 44)
 
 
 def test_a_missing_package_is_told_with_the_extra_that_brings_it(cheetah: Path, tmp_path: Path) -> None:
     (tmp_path / "imageio_ffmpeg.py").write_text("raise ImportError")
-    done = ees("replay", cheetah, "--video", tmp_path / "x.mp4", PYTHONPATH=str(tmp_path))
-    assert done.returncode == 2 and "ees_mpi[video]" in done.stderr and not (tmp_path / "x.mp4").exists()
+    ended = ees("replay", cheetah, "--video", tmp_path / "x.mp4", PYTHONPATH=str(tmp_path))
+    assert ended.returncode == 2 and "ees_mpi[video]" in ended.stderr and not (tmp_path / "x.mp4").exists()
 
 
 def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path) -> None:
@@ -185,25 +153,22 @@ def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path)
     assert "the same bits" in ees("replay", run, "--individual", 3).stdout
 
 
-def test_extremes_on_a_line_are_the_leftmost_and_the_rightmost_in_order() -> None:
-    x = np.array([[3.0], [-1.0], [np.nan], [0.0], [5.0], [-4.0]])
-    assert extremes(x, 4) == [5, 1, 0, 4]
-    assert extremes(x, 3) == [5, 1, 4]
+NAN, CLUSTER = np.nan, np.random.default_rng(0).normal(0, 0.01, (3, 3)).tolist()
+AROUND = [[0.1, 0.0], [2.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, -2.0], [NAN, 9.0]]
 
 
-def test_extremes_in_a_plane_are_the_farthest_in_each_direction_and_none_comes_twice() -> None:
-    around = np.array([[0.1, 0.0], [2.0, 0.0], [0.0, 3.0], [-1.0, 0.0], [0.0, -2.0], [np.nan, 9.0]])
-    assert extremes(around, 4) == [1, 2, 3, 4]
-    to_one_side = np.array([[1.0, 0.0], [2.0, 0.1], [3.0, 0.0]])
-    assert sorted(extremes(to_one_side, 3)) == [0, 1, 2]
-
-
-def test_extremes_of_longer_behaviors_lie_far_from_each_other() -> None:
-    cluster = np.random.default_rng(0).normal(0, 0.01, (10, 3))
-    corners = np.array([[9.0, 0, 0], [0, 8.0, 0], [0, 0, 7.0]])
-    assert sorted(extremes(np.vstack([cluster, corners]), 3)) == [10, 11, 12]
-
-
-def test_never_more_extremes_than_valid_individuals() -> None:
-    assert extremes(np.array([[np.nan], [1.0], [np.nan]]), 8) == [1]
-    assert [extremes(np.full((3, size), np.nan), 8) for size in (1, 2, 3)] == [[], [], []]
+@pytest.mark.parametrize(
+    ("behavior", "count", "found"),
+    [
+        ([[3.0], [-1.0], [NAN], [0.0], [5.0], [-4.0]], 4, [5, 1, 0, 4]),  # on a line: from both ends, in order
+        ([[3.0], [-1.0], [NAN], [0.0], [5.0], [-4.0]], 3, [5, 1, 4]),
+        (AROUND, 4, [1, 2, 3, 4]),  # in a plane: the farthest in each direction
+        ([[1.0, 0.0], [2.0, 0.1], [3.0, 0.0]], 3, [0, 1, 2]),  # none comes twice
+        ([*CLUSTER, [9.0, 0, 0], [0, 8.0, 0], [0, 0, 7.0]], 3, [3, 4, 5]),  # far from each other
+        ([[NAN], [1.0], [NAN]], 8, [1]),  # never more than valid individuals
+        *(([[NAN] * size] * 3, 8, []) for size in (1, 2, 3)),
+    ],
+)
+def test_extremes_are_far_from_each_other(behavior: list[list[float]], count: int, found: list[int]) -> None:
+    chosen = extremes(np.array(behavior), count)
+    assert (chosen if len(behavior[0]) == 1 else sorted(chosen)) == found

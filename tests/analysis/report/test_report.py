@@ -4,12 +4,13 @@ import html
 import json
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 import pytest
-from support.browser import chromium
 from support.program import CHECKOUT, done, ees, sets
 from support.run_files import edited
 
@@ -20,6 +21,42 @@ from ees_mpi.analysis.report_charts import LOOK, behaviors
 from ees_mpi.commands.info import summarize
 
 
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """A headless Chromium that keeps a record of what it fetches and of what its console says."""
+    driver, names = shutil.which("chromedriver"), ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if not driver or not program:
+        pytest.skip("needs chromium and chromedriver (Debian: apt install chromium chromium-driver)")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    started = webdriver.Chrome(options=options, service=Service(driver))
+    yield started
+    started.quit()
+
+
+def open_page(browser: Any, page: Path, width: int) -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get(page.as_uri())
+
+
+def ask(browser: Any, script: str) -> Any:
+    return browser.execute_script(f"return {script}")
+
+
+def put(browser: Any, element: str, value: int) -> None:
+    """Move a slider, or choose from a list, as a user's hand does."""
+    events = "s.dispatchEvent(new Event('input', {bubbles: true})); s.dispatchEvent(new Event('change'))"
+    browser.execute_script(f"const s = document.getElementById('{element}'); s.value = '{value}'; {events}")
+
+
 def data_of(page: Path) -> list:
     """The numbers that a page's slider moves through."""
     text = re.findall(r'<script type="application/json" id="data">(.*?)</script>', page.read_text(), re.DOTALL)[0]
@@ -28,29 +65,30 @@ def data_of(page: Path) -> list:
 
 @pytest.mark.slow
 def test_a_browser_shows_one_run_and_several_fetches_nothing_and_complains_of_nothing(
-    cheetah: Path, ant: Path, tmp_path: Path
+    browser: Any, cheetah: Path, ant: Path, tmp_path: Path
 ) -> None:
     one, several = tmp_path / "one.html", tmp_path / "several.html"
     other = Path(shutil.copy(cheetah, tmp_path / "other.h5"))
     assert done("report", ant, "-o", one, "--thumbnails", 1).stdout == f"{one}\n"
     done("report", cheetah, other, "-o", several)
-    with chromium() as browser:
-        browser.open(one, 390)
-        assert browser.ask("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
-        assert browser.ask("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
-        facts, seen = [frame["facts"] for frame in data_of(one)[0]["frames"]], set()
-        for generation in (2, 0, 1):
-            browser.drag(generation)
-            assert browser.ask("document.getElementById('shown').textContent") == f"{generation} of 2"
-            told = browser.ask("[...document.querySelectorAll('#readout dd')].map(d => Number(d.textContent))")
-            assert told == pytest.approx(list(facts[generation].values()), rel=1e-3)
-            seen.add(browser.ask("document.getElementById('frame').src"))
-        assert len(seen) == 3 and browser.fetched() == {one.as_uri()}
-        browser.open(several, 1280)
-        browser.drag(0)
-        browser.ask("(c => { c.value = '1'; c.dispatchEvent(new Event('change')) })(document.getElementById('run'))")
-        assert browser.ask("document.getElementById('shown').textContent") == "2 of 2" and browser.complaints() == []
-        assert browser.ask("[...document.querySelectorAll('[data-run]')].map(m => m.hidden)") == [True, False]
+    open_page(browser, one, 390)
+    assert ask(browser, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
+    assert ask(browser, "[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+    facts, seen = [frame["facts"] for frame in data_of(one)[0]["frames"]], set()
+    for generation in (2, 0, 1):
+        put(browser, "generation", generation)
+        assert ask(browser, "document.getElementById('shown').textContent") == f"{generation} of 2"
+        told = ask(browser, "[...document.querySelectorAll('#readout dd')].map(d => Number(d.textContent))")
+        assert told == pytest.approx(list(facts[generation].values()), rel=1e-3)
+        seen.add(ask(browser, "document.getElementById('frame').src"))
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert len(seen) == 3 and {address for address in sent if not address.startswith("data:")} == {one.as_uri()}
+    open_page(browser, several, 1280)
+    put(browser, "generation", 0)
+    put(browser, "run", 1)
+    assert ask(browser, "document.getElementById('shown').textContent") == "2 of 2" and not browser.get_log("browser")
+    assert ask(browser, "[...document.querySelectorAll('[data-run]')].map(m => m.hidden)") == [True, False]
 
 
 def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheetah: Path, tmp_path: Path) -> None:
@@ -65,9 +103,7 @@ def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheet
     assert "count in the nearest cell" in about
 
 
-def test_a_long_run_keeps_some_generations_the_first_and_the_last_among_them(
-    finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_run_keeps_some_generations_with_both_ends(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_charts, "FRAMES", {1: 3, 2: 3})
     monkeypatch.setattr(report_charts, "FEWEST", 1)
     with open_run(finished) as run, drawing(LOOK):
@@ -116,10 +152,7 @@ def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(species: Pat
     assert ees("watch", copy, "--once").returncode == 0
 
 
-def test_the_page_of_your_own_environment_says_why_it_has_no_pictures(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_page_of_your_own_environment_says_why_it_has_no_pictures(inside: Path) -> None:
     page = (CHECKOUT / "ees_mpi" / "docs" / "tutorial.md").read_text()
     page = page.replace("Point-v0", "Dot-v0").replace("point:", "dot:").replace("# point.", "# dot.")  # registered once
     for name in ("dot.py", "dot.toml"):

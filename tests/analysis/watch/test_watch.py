@@ -22,7 +22,8 @@ from ees_mpi.store.writer import RunWriter
 def test_it_follows_a_run_to_its_end_and_leaves_nothing_behind(finished: Path, tmp_path: Path) -> None:
     run = tmp_path / "run.h5"
     shutil.copy(finished, run)
-    writer = _reopened(run, 9)
+    writer, _ = RunWriter.resume(run, load("interference-maxvar", [*TINY, "run.generations=9"]))
+    writer.begin_session(6, 1, 1, {"numpy": "0"})
     with subprocess.Popen(
         command("watch", run, "--every", 0.05), stdout=subprocess.PIPE, text=True, env=environment()
     ) as watching:
@@ -65,14 +66,6 @@ def test_several_runs_are_a_table_that_ends_when_all_are_complete(finished: Path
     assert all(line.endswith("complete") for line in said[3:])
 
 
-def _reopened(path: Path, generations: int) -> RunWriter:
-    """Hold a run file open for writing, with more generations to come."""
-    config = load("interference-maxvar", [*TINY, f"run.generations={generations}"])
-    writer, _ = RunWriter.resume(path, config)
-    writer.begin_session(6, 1, 1, {"numpy": "0"})
-    return writer
-
-
 def test_a_terminal_is_drawn_over_and_the_last_screen_stays(finished: Path) -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(command("watch", finished), stdout=theirs, env=environment(COLUMNS="70", LINES="30")) as done:
@@ -95,14 +88,13 @@ def _read(terminal: int) -> bytes:
         return b""
 
 
-def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(finished: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copy(finished, tmp_path / "run.h5"))
-    assert "nobody writes it now" in watch.writer(run)
-    sidecar = tmp_path / "run.h5.lock"
+def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(copied: Path) -> None:
+    assert "nobody writes it now" in watch.writer(copied)
+    sidecar = copied.with_name("copy.h5.lock")
     sidecar.write_text('{"host": "node7", "pid": 12}')
-    assert watch.writer(run) == "being written by process 12 on node7"
+    assert watch.writer(copied) == "being written by process 12 on node7"
     os.utime(sidecar, (0, 0))
-    assert "node7, has given no sign of life" in watch.writer(run)
+    assert "node7, has given no sign of life" in watch.writer(copied)
 
 
 def test_ctrl_c_while_a_file_is_read_comes_after_it_is_closed(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,9 +113,3 @@ def test_ctrl_c_while_a_file_is_read_comes_after_it_is_closed(finished: Path, mo
     finally:
         signal.signal(signal.SIGINT, before)
     assert read
-
-
-def test_a_file_that_cannot_be_watched_is_refused(tmp_path: Path) -> None:
-    assert ees("watch", tmp_path / "absent.h5").returncode == 3
-    assert ees("watch", tmp_path).returncode == 3
-    assert ees("watch", tmp_path / "absent.h5", "--every", 0).returncode == 2

@@ -1,5 +1,3 @@
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import gymnasium
@@ -65,18 +63,3 @@ def test_rendering_gives_pictures_that_change(env: gymnasium.Env) -> None:
     assert first.shape == (240, 320, 3)
     assert first.dtype == np.uint8
     assert (first != env.render()).any()
-
-
-def test_importing_the_package_alone_registers_nothing_and_registering_does_not_load_pybullet() -> None:
-    code = """
-import sys
-finders = list(sys.meta_path)
-import ees_mpi
-print(sys.meta_path == finders, "gymnasium" in sys.modules)
-import gymnasium
-print([name for name in gymnasium.registry if name.startswith("ees_mpi/")])
-import ees_mpi.envs
-print("pybullet" in sys.modules)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout == "True False\n[]\nFalse\n", done.stderr

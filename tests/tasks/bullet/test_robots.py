@@ -90,9 +90,7 @@ def test_observations_are_new_float32_arrays_within_5(robot: Robot) -> None:
 
 
 @pytest.mark.parametrize("extreme", [6.0, -1e300, np.inf])
-def test_values_beyond_5_or_beyond_float32_are_clipped_silently(
-    robot: Robot, extreme: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_beyond_5_or_float32_are_clipped(robot: Robot, extreme: float, monkeypatch: pytest.MonkeyPatch) -> None:
     usual, read = robot.reset(0), pybullet.getJointStates
 
     def spun(*arguments: Any) -> Any:
@@ -106,12 +104,11 @@ def test_values_beyond_5_or_beyond_float32_are_clipped_silently(
 
 
 def test_actions_are_clipped_to_1(robot: Robot) -> None:
-    size = robot.action_size
-    robot.reset(0)
-    clipped, _ = robot.step(np.full(size, -1.0))
-    robot.reset(0)
-    beyond, _ = robot.step(np.full(size, -np.inf))
-    assert clipped.tobytes() == beyond.tobytes()
+    seen = []
+    for action in (-1.0, -np.inf):
+        robot.reset(0)
+        seen.append(robot.step(np.full(robot.action_size, action))[0].tobytes())
+    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

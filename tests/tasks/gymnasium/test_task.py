@@ -1,6 +1,5 @@
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -8,8 +7,6 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.gymnasium.task import Gymnasium
-
-gymnasium.register("NoSpaces-v0", gymnasium.Env)
 
 
 def build(**settings: Any) -> Gymnasium:
@@ -103,23 +100,3 @@ def test_a_rollout_with_an_action_that_is_not_finite_is_invalid(behavior: dict[s
     good = rollouts.evaluate(1, task.initial(np.random.default_rng(0)), np.zeros(size), np.ones(size), True)
     assert good.valid and good.length == 40
     rollouts.close()
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"env": "CartPole-v1", "behavior": "final_observaton"}, "task.behavior: .*did you mean final_observation"),
-        ({"env": "HalfCheetah-v5", "behavior": "final_xy", "body": "tors"}, "has no MuJoCo body 'tors'"),
-        ({"env": "CartPole-v1", "components": [9]}, r"expected numbers below 4, got \[9\]"),
-        ({"env": "CartPole-v1", "behavior": "mean_info", "info_key": "x"}, "'x' is not in the info"),
-        ({"env": "CartPole-v1", "behavior": "no.such:thing"}, "task.behavior: cannot import 'no.such:thing'"),
-        ({"env": "CartPole-v1", "behavior": "support.own_tasks:a_matrix"}, "numbers in a flat sequence, got"),
-        ({"env": "CartPole-v1", "behavior": "support.own_tasks:words"}, "numbers in a flat sequence, got"),
-        ({"env": "CartPole-v1", "env_settings": {"speed": 3}}, "cannot be made"),
-        ({"env": "Taxi-v4"}, "expected box observations"),
-        ({"env": "NoSpaces-v0"}, "The environment must specify an action space"),
-    ],
-)
-def test_settings_that_cannot_work_are_refused_before_anything_runs(settings: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        build(**settings)

@@ -32,26 +32,19 @@ def check_placed(given: Batch, placed: Placement, width: int) -> None:
             assert placed.offset[world // width] == given.offset[member]
 
 
-def test_antithetic_pairs_share_a_row() -> None:
-    given = batch([5, 5, 9, 9], [1, -1, 1, -1], [0, 0, 1, 1])
+@pytest.mark.parametrize(
+    ("offset", "sign", "world"),
+    [
+        ([5, 5, 9, 9], [1, -1, 1, -1], [0, 1, 2, 3]),  # pairs share a row
+        ([5, 5, 7, 0], [1, -1, -1, 0], [0, 1, 2, 3]),  # so do a lone individual and the mean
+        ([4, 5, 5, 6, 6], [-1, 1, -1, 1, -1], [0, 2, 3, 4, 5]),  # a missing one does not shift the others
+    ],
+)
+def test_individuals_with_the_same_noise_share_a_row(offset: list[int], sign: list[int], world: list[int]) -> None:
+    given = batch(offset, sign, [0, 0, 1, 1, 1][: len(sign)])
     (placed,) = passes(given, rows=3, width=2, sampled=8)
     check_placed(given, placed, 2)
-    assert placed.world.tolist() == [0, 1, 2, 3] and placed.offset.tolist() == [5, 9, 0]
-    assert placed.sign.tolist() == [1, -1, 1, -1, 0, 0]
-
-
-def test_a_lone_individual_and_the_mean_share_a_row() -> None:
-    given = batch([5, 5, 7, 0], [1, -1, -1, 0])
-    (placed,) = passes(given, rows=2, width=2, sampled=8)
-    check_placed(given, placed, 2)
-    assert sorted(placed.world.tolist()) == [0, 1, 2, 3]
-
-
-def test_a_pair_of_which_one_is_missing_does_not_shift_the_others() -> None:
-    given = batch([4, 5, 5, 6, 6], [-1, 1, -1, 1, -1])
-    (placed,) = passes(given, rows=3, width=2, sampled=8)
-    check_placed(given, placed, 2)
-    assert placed.world.tolist() == [0, 2, 3, 4, 5]
+    assert sorted(placed.world.tolist()) == world
 
 
 @pytest.mark.parametrize("width", [1, 2])

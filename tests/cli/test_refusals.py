@@ -1,0 +1,142 @@
+"""A command that cannot work ends with exit code 2 or 3 and one sentence: no traceback, no wait, no other file."""
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.program import refused
+from support.run_files import edited
+
+from ees_mpi.terminal import plain
+
+COMPARE = "compare --metric distance_mean"
+TRAIN = "train interference-maxvar --out new.h5"
+REFUSED = [
+    (2, "did you mean interference-maxvar", "train interference-maxvr"),
+    (2, "optimizer.speed: unknown name", f"{TRAIN} --set optimizer.speed=1"),
+    (2, "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from", "train old.h5 --overwrite"),
+    (2, "--nonsense", f"{TRAIN} --nonsense"),
+    (2, "exclude each other", f"{TRAIN} --resume --overwrite"),
+    (2, "expected --from RUN.h5", "train ant-maxent-split --set noise.size=100000 --out new.h5"),
+    (2, "ees-mpi sweep", f"{TRAIN} --set population.std=0.2,0.5"),
+    (2, "population.size: needs at least", f"{TRAIN} --set population.size=1000000000000"),
+    (2, "population.std", f"{TRAIN} --set population.std=1e300"),
+    (2, "run.stall_minutes", f"{TRAIN} --set run.stall_minutes=1e308"),
+    (2, "run.generations", f"{TRAIN} --set run.generations={'9' * 5000}"),
+    (2, "run.generations", f"{TRAIN} --set run.generations={'[' * 3000 + ']' * 3000}"),
+    (2, "UTF-8", f"{TRAIN} --out \udcff.h5"),
+    (2, "@", f"{TRAIN} --from run.h5@{'9' * 5000}"),
+    (2, "deep.toml", "train deep.toml"),
+    (2, "wrong.toml", "train wrong.toml"),
+    (3, "pipe.h5", "figure interference pipe.h5"),
+    (2, "expected the name of a file in UTF-8", "sample '' --count 2"),
+    (2, "GiB of memory", "sample run.h5 --count 1000000000000"),
+    (2, "left, right, or degrees", "adapt cheetah.h5 --direction ../../x"),
+    (2, "\\x1b]0;title\\x07left", "adapt run.h5 --direction '\x1b]0;title\x07left'"),
+    (2, "population.size", "plan interference-maxvar --ranks 4 --set population.size=1000000000000"),
+    (2, "--ranks", "plan interference-maxvar --ranks 0"),
+    *((3, "not a readable HDF5 file", f"{verb} text.h5") for verb in ("info", "repair", "resume", "verify")),
+    *((3, "does not exist", f"{verb} absent.h5") for verb in ("info", "repair", "resume", "verify", "watch")),
+    *((3, "not a readable HDF5 file", f"{verb} text.h5") for verb in ("config", "metrics")),
+    (2, "absent.toml", "config absent.toml"),
+    (
+        2,
+        "objective.bandwidth: unknown name",
+        "config cheetah-maxent --set objective.name=maxvar --set objective.bandwidth=2",
+    ),
+    (2, 'method = "maml" has no such section', "config cheetah-maxent --set method=maml --set optimizer.lr=1.0"),
+    (2, "expected 0 to 5", "verify run.h5 --generation 6"),
+    (3, "is a folder", "watch ."),
+    (2, "--every", "watch absent.h5 --every 0"),
+    (2, "RUN.h5", "metrics"),
+    (2, "exclude each other", "metrics run.h5 --generation 1 --all"),
+    (2, "--bandwidth", "metrics run.h5 --bandwidth 1,zero"),
+    (2, "--std: expected a positive number, got 0.0", "measure net.pt --std 0.1,0 --task cheetah-maxent"),
+    (3, "No such file", "measure net.pt --task cheetah-maxent"),
+    (2, "calling it raised TypeError", "measure json:loads --task cheetah-maxent"),
+    (2, "ends in .csv", "export cheetah.h5 --csv -o x.npz"),
+    (2, "either --policy or --csv", "export cheetah.h5 --csv --policy"),
+    (2, "ends in .npz", "export cheetah.h5 --policy -o p.txt"),
+    (2, "expected 0 to 5", "export cheetah.h5 --policy --individual 6 -o p.npz"),
+    (2, "--component 1", "export cheetah.h5 --policy --component 1 -o p.npz"),
+    (3, "has no policy", "export run.h5 --policy -o p.npz"),
+    (2, "expected 0 to 5", "replay cheetah.h5 --individual 6"),
+    (2, "ends in .mp4, .gif", "replay cheetah.h5 --video film.avi"),
+    (2, "--together: for a video only; add --video", "replay cheetah.h5 --together"),
+    (2, "--size, --seconds: for a video only; add --video", "replay cheetah.h5 --size 320x240 --seconds 1"),
+    (2, "--speed: for a video only; add --video", "replay cheetah.h5 --speed 2"),
+    (2, "add --mutations", "replay cheetah.h5 --set task.engine=mujoco"),
+    (2, "expected 0 to 5", "signal run.h5 --generation 6"),
+    (2, "did you mean maxvar", "signal run.h5 --objective maxva"),
+    (2, "exclude each other", "signal run.h5 --generation 0 --every 2"),
+    (2, "did you mean", "figure antt ant.h5"),
+    (2, "needs runs", "figure ant"),
+    (2, "ends in .png", "figure ant ant.h5 -o ant.jpg"),
+    (2, "did you mean population.std", "figure sweep cheetah.h5 ant.h5 --by population.sd"),
+    (2, "has 0 to 2", "figure ant ant.h5 --generation 3"),
+    (2, "shows all generations", "figure cheetah cheetah.h5 --generation 1"),
+    (3, "two numbers", "figure ant cheetah.h5"),
+    (3, "different tasks", "figure locomotion ant.h5 cheetah.h5"),
+    (3, "no committed generation", "figure ant empty.h5"),
+    (3, "no finite behavior", "figure locomotion nan.h5"),
+    (2, "did you mean", "compare --metric distance-meen cheetah.h5 --against ant.h5"),
+    (2, "both sides", f"{COMPARE} cheetah.h5"),
+    (2, "did you mean population.std", f"{COMPARE} --by population.sd ant.h5"),
+    (2, "same run", f"{COMPARE} cheetah.h5 --against cheetah.h5"),
+    (3, "different tasks", f"{COMPARE} cheetah.h5 --against ant.h5"),
+    (3, "two numbers", "compare --metric direction_uniformity cheetah.h5 --against ant.h5"),
+    (3, "mixture of means", "compare --metric specialization cheetah.h5 --against ant.h5"),
+    (3, "no committed generation", f"{COMPARE} empty.h5 --against ant.h5"),
+    (3, "no finite behavior", f"{COMPARE} nan.h5 --against ant.h5"),
+    (2, "task.starts", "measure run.h5 --starts 2 --count 20"),
+    (2, "20 or more", "measure run.h5 --starts 2 --count 19"),
+    (3, "measure --starts", "figure starts run.h5"),
+    (2, "/proc/x.html", "report ant.h5 -o /proc/x.html"),
+    (2, "/proc/x.mp4", "replay ant.h5 --video /proc/x.mp4"),
+    (2, "/proc/x.h5", "sample ant.h5 --count 2 --out /proc/x.h5"),
+    *((3, "not a plain file", f"{verb} pipe.h5") for verb in ("info", "watch", "report", "resume", "sample --count 2")),
+    *((3, "not a plain file", f"{TRAIN} {word}") for word in ("--out pipe.h5", "--from pipe.h5", "--from pipe.npz")),
+    *((2, "not a plain file", f"{verb} pipe.toml") for verb in ("config", "plan --ranks 2", "train")),
+    (2, "population.std: expected float > 0", "sweep interference-maxvar --set population.std=0.2,-1"),
+    (2, "would be the same file", "sweep interference-maxvar --set population.std=0.2,0.20"),
+    (2, "antithetic", "sweep interference-maxvar --set population.size=20,21"),
+    *((2, "expected", f"sweep ant-es --seeds '{seeds}'") for seeds in ("", "3-1", "1,1", "0-99999999", "²")),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(finished: Path, cheetah: Path, ant: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("refusals")
+    for name, source in {"run": finished, "cheetah": cheetah, "ant": ant}.items():
+        (place / f"{name}.h5").symlink_to(source)
+    for name in ("pipe.h5", "pipe.npz", "pipe.toml"):
+        os.mkfifo(place / name)
+    for name, text in {"deep.toml": "a=" + "[" * 5000 + "]" * 5000, "wrong.toml": "[run", "text.h5": "hello"}.items():
+        (place / name).write_text(text)
+    for name in ("empty.h5", "nan.h5"):
+        shutil.copy(ant, place / name)
+    with edited(place / "nan.h5") as file:
+        file.attrs["run_id"], file["generations/behavior"][:] = "0" * 32, np.nan
+    with edited(place / "empty.h5") as file:
+        file.attrs["run_id"] = "1" * 32
+        for dataset in file["generations"].values():
+            if dataset.maxshape[0] is None:
+                dataset.resize(0, axis=0)
+    return place
+
+
+@pytest.mark.parametrize(("code", "message", "words"), REFUSED, ids=[ascii(words[:50]) for _, _, words in REFUSED])
+def test_a_command_that_cannot_work_is_one_sentence_and_changes_nothing(
+    code: int, message: str, words: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    found, line = refused(*shlex.split(words))
+    assert found == code and message in line and len(line) < 2500, line
+    assert Path("text.h5").read_text() == "hello" and plain(line) == line
+
+
+def test_control_characters_do_not_reach_the_terminal() -> None:
+    assert plain("a\x1b[31mb\x9bc\rd\te\n\u202ef") == "a\\x1b[31mb\\x9bc\\x0dd\te\n\\x202ef"
