@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measure costs. Rollouts are also a ratio to a reference that is timed in the same run, because machines differ.
+"""Measure costs. Each is also a ratio to a reference that is timed in the same run, because machines differ.
 
     tools/bench.py rollout     whole rollouts, against their physics and against pybullet_envs_gymnasium
     tools/bench.py generation  a generation at paper scale with short rollouts: time and memory of its parts
     tools/bench.py gather      a gather on 2, 16 and 48 ranks of this machine: processor time, a gather and a byte
-    tools/bench.py gpu         whole batches on a GPU; bench_parts/gpu.py has its options
+    tools/bench.py gpu         whole batches on a GPU, against their physics alone; bench_parts/gpu.py has its options
 
 tools/bench_parts/ has one file per benchmark. jobs/scaling.py measures whole
 generations on 1, 2, 4, ... ranks.

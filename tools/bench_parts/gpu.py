@@ -1,6 +1,7 @@
-"""Whole batches of rollouts on a GPU.
+"""Whole batches of rollouts on a GPU, against MuJoCo Warp's physics alone for as many robots in one graph.
 
-Robots: cheetah and ant are Gymnasium's, paper-cheetah and paper-ant are the replicas of Bullet's.
+Robots: cheetah and ant are Gymnasium's, paper-cheetah and paper-ant are the replicas of Bullet's. For a replica,
+`rules` are Bullet's drag, limits and observations; they are part of `physics`.
 
 Options: --individuals 10000, --steps 300, --robots paper-cheetah paper-ant.
 """
@@ -8,16 +9,26 @@ Options: --individuals 10000, --steps 300, --robots paper-cheetah paper-ant.
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ees_mpi.outcomes import Batch
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.gpu import lacking
+from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
+from ees_mpi.tasks.mujoco.cuda import GpuRollouts
+from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit
+from ees_mpi.tasks.mujoco.physics import Physics
+from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
+from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+from ees_mpi.tasks.mujoco.worlds import Recorder
 
 TABLE = 1 << 26
 STD = 0.02
+DRIVEN_STEPS, STRENGTH = 10, 0.3  # steps in a graph of physics alone, and the standard deviation of its controls
+REPEAT = 20
+PARTS = ("physics", "policies", "observations", "notes")  # of a step
 Row = dict[str, Any]
 
 
@@ -36,32 +47,115 @@ def say(line: str) -> None:
 
 
 def gpu(words: list[str]) -> list[Row]:
-    """Evaluate a batch of every robot twice, and time the second."""
-    chosen, rows, problem = options(words), [], lacking()
+    """Measure every robot."""
+    chosen, problem = options(words), lacking()
     if problem:
         raise SystemExit(f"tools/bench.py gpu: {problem}")
+    tools, rows = toolkit(say), []
     table = np.random.default_rng(0).standard_normal(TABLE, dtype=np.float32)
     table.flags.writeable = False
     for robot in chosen.robots:
-        task = task_of(robot, chosen.steps)
-        rollouts = task.open_batches(0, table, chosen.individuals, True, say)
-        batch, size, seconds = batch_of(task, chosen.individuals), task.observation_dim, []
-        for _ in range(2):
-            start = time.perf_counter()
-            outcomes = rollouts.evaluate_batch(batch, np.zeros(size), np.ones(size))
-            seconds.append(time.perf_counter() - start)
-        rollouts.close()
-        rate = len(outcomes) * task.steps / seconds[1]
-        invalid = sum(not each.valid for each in outcomes)
-        rows.append({"robot": robot, "steps_per_second": rate, "first_batch_s": seconds[0], "invalid": invalid})
+        task, plant = task_and_plant(robot, chosen.steps)
+        buffers = measured_buffers(plant)
+        alone = physics_alone(tools, plant, buffers, chosen.individuals, chosen.steps)
+        row = {"robot": robot, "individuals": chosen.individuals, "physics_alone_ms": alone}
+        row |= bench_batches(tools, task, plant, buffers, table, chosen.individuals)
+        row["ratio_to_physics"] = row["step_ms"] / alone
+        row["rest_ms"] = row["step_ms"] - sum(row[f"{part}_ms"] for part in PARTS)
+        rows.append(row)
+        say(f"{robot}: {row['steps_per_second']:,.0f} env steps/s")
     return rows
 
 
-def task_of(robot: str, steps: int) -> Any:
-    """Return the task of a robot."""
-    name = robot.removeprefix("paper-")
-    which = {"name": name, "engine": "mujoco"} if name != robot else {"name": "mujoco", "model": robot}
-    return TASKS.build({**which, "device": "cuda", "steps": steps})
+def task_and_plant(robot: str, steps: int) -> tuple[Any, Any]:
+    """Return the task and the compiled robot of a name."""
+    if robot.startswith("paper-"):
+        name = robot.removeprefix("paper-")
+        task = TASKS.build({"name": name, "engine": "mujoco", "device": "cuda", "steps": steps})
+        return task, replica_plant(name)
+    task = TASKS.build({"name": "mujoco", "model": robot, "device": "cuda", "steps": steps})
+    return task, task.plant()
+
+
+def physics_alone(tools: Toolkit, plant: Any, buffers: Buffers, individuals: int, steps: int) -> float:
+    """Return the milliseconds of one step of so many robots that are moved by random controls."""
+    recorder = Recorder(tools)
+    with recorder.on_stream():
+        physics = Physics(tools, plant, individuals, buffers)
+        physics.reset(*(part[None].astype(np.float32) for part in plant.start(0)))
+        launch = driven(tools, recorder, physics)
+        return timed(tools, recorder, launch, max(1, steps // DRIVEN_STEPS)) / DRIVEN_STEPS
+
+
+def driven(tools: Toolkit, recorder: Recorder, physics: Physics) -> Callable[[], None]:
+    """Return a graph of several steps of physics with random controls."""
+    controls = STRENGTH * tools.torch.randn((DRIVEN_STEPS, *physics.ctrl.shape), device=tools.device)
+
+    def steps() -> None:
+        for control in controls:
+            physics.ctrl.copy_(control)
+            physics.step()
+
+    steps()
+    recorder.synchronize()
+    return recorder.captured(steps)
+
+
+def timed(tools: Toolkit, recorder: Recorder, launch: Callable[[], None], repeat: int) -> float:
+    """Return the milliseconds of one launch on the stream of its recorder."""
+    tools.torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(repeat):
+        with recorder.on_stream():
+            launch()
+    tools.torch.cuda.synchronize()
+    return (time.perf_counter() - start) / repeat * 1e3
+
+
+def bench_batches(tools: Toolkit, task: Any, plant: Any, buffers: Buffers, table: Any, individuals: int) -> Row:
+    """Evaluate a batch twice, and time the second; then time the parts of a step."""
+    torch, before = tools.torch, tools.torch.cuda.mem_get_info()[0]
+    rollouts = GpuRollouts(tools, task, plant, 0, table, individuals // 2 + 1, 2, buffers, say)
+    batch, size = batch_of(task, individuals), task.observation_dim
+    seconds = []
+    for _ in range(2):
+        start = time.perf_counter()
+        outcomes = rollouts.evaluate_batch(batch, np.zeros(size), np.ones(size))
+        seconds.append(time.perf_counter() - start)
+    iterations = rollouts.physics.data.solver_niter.numpy()
+    row = {
+        "invalid": sum(not each.valid for each in outcomes),
+        "distance": float(np.nanmean([np.hypot.reduce(each.behavior) for each in outcomes])),
+        "first_batch_s": seconds[0],
+        "step_ms": seconds[1] / task.steps * 1e3,
+        "steps_per_second": len(outcomes) * task.steps / seconds[1],
+        "memory_gb": (before - torch.cuda.mem_get_info()[0]) / 1e9,
+        "iterations_mean": float(iterations.mean()),
+        "iterations_max": int(iterations.max()),
+        "constraints_max": int(rollouts.physics.data.nefc.numpy().max()),
+        "constraints": buffers.constraints,
+        "contacts": buffers.contacts,
+    }
+    recorder = rollouts.recorder
+    with recorder.on_stream():
+        graphs = {"physics": driven(tools, recorder, rollouts.physics)}
+        graphs |= {name: recorder.captured(part) for name, part in parts(rollouts).items()}
+    row |= {f"{name}_ms": timed(tools, recorder, graph, REPEAT) for name, graph in graphs.items()}
+    row["physics_ms"] /= DRIVEN_STEPS
+    rollouts.close()
+    return row
+
+
+def parts(rollouts: GpuRollouts) -> dict[str, Callable[[], None]]:
+    """Return the parts of a step besides physics; `rules`: the part of the physics that is not MuJoCo Warp's."""
+    robots: Any = rollouts.physics.robots
+
+    def rules() -> None:
+        for launch in (*SUB_STEPS * robots.launches, robots._look):
+            launch.launch()
+
+    found = {"observations": rollouts.observe, "policies": rollouts.act, "notes": rollouts.ledger.note}
+    return found | ({"rules": rules} if hasattr(robots, "launches") else {})
 
 
 def batch_of(task: Any, individuals: int) -> Batch:
@@ -76,6 +170,20 @@ def batch_of(task: Any, individuals: int) -> Batch:
 
 def show(rows: list[Row]) -> None:
     """Print the results for reading."""
-    print("robot          env steps/s  first batch  invalid")
+    print(
+        "robot          env steps/s   ms/step  physics  (rules)  policies  observe  notes   rest  physics alone"
+        "  ratio  memory"
+    )
     for r in rows:
-        print(f"{r['robot']:13} {r['steps_per_second']:12,.0f} {r['first_batch_s']:10.1f} s {r['invalid']:8}")
+        print(
+            f"{r['robot']:13} {r['steps_per_second']:12,.0f} {r['step_ms']:9.3f} {r['physics_ms']:8.3f} "
+            f"{r.get('rules_ms', 0):8.3f} {r['policies_ms']:9.3f} {r['observations_ms']:8.3f} {r['notes_ms']:6.3f} "
+            f"{r['rest_ms']:6.3f} {r['physics_alone_ms']:14.3f} {r['ratio_to_physics']:6.2f} {r['memory_gb']:6.2f}G"
+        )
+    for r in rows:
+        print(
+            f"{r['robot']:13} invalid {r['invalid']}, mean distance {r['distance']:.3f}, "
+            f"first batch {r['first_batch_s']:.1f} s, iterations of the solver "
+            f"{r['iterations_mean']:.2f} (at most {r['iterations_max']}), constraints at most {r['constraints_max']} "
+            f"of {r['constraints']}, contacts {r['contacts']}"
+        )
