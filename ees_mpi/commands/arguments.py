@@ -86,7 +86,9 @@ def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
     """Return one positive number, or several in a list or array, as a tuple."""
     values = values.tolist() if hasattr(values, "tolist") else values
-    several = hasattr(values, "__iter__") and not isinstance(values, str)
+    if isinstance(values, str):
+        raise ConfigError(f"{name}: expected positive numbers with commas between them, got {values!r:.80}")
+    several = hasattr(values, "__iter__")
     return tuple(POSITIVE.check(name, value) for value in (values if several else [values]))
 
 

@@ -42,7 +42,7 @@ STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1
 
 def read(path: Path) -> Named:
     """Return the arrays of a torch or safetensors file, by the suffix of its name."""
-    with readable(path, " is not a safetensors file of floats:"):
+    with readable(path, f" is not a {'safetensors' if path.suffix == SAFETENSORS else 'torch'} file of floats:"):
         if path.suffix == SAFETENSORS:
             return _safetensors(path)
         with open(path, "rb") as file:

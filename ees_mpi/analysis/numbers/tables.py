@@ -67,7 +67,8 @@ def text(facts: Facts) -> str:
 
 def to_json(value: Any) -> str:
     """Return data as JSON on one line; NaN and infinities, which JSON does not have, become null."""
-    return msgspec.json.format(msgspec.json.encode(value, enc_hook=float), indent=0).decode()  # float: of numpy
+    made = msgspec.json.encode(value, enc_hook=lambda number: number.item())  # of numpy
+    return msgspec.json.format(made, indent=0).decode()
 
 
 def signal_rows(signals: Sequence[Signal]) -> list[Row]:
