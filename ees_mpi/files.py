@@ -7,7 +7,7 @@ import secrets
 import signal
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
@@ -31,7 +31,7 @@ def check_writable(
         raise ConfigError(f"{option} {target}: this is a folder; expected the name of a file")
     folder = folder_of(target)
     if not folder.is_dir():
-        raise ConfigError(f"{option} {target}: the folder {folder} does not exist; create it first")
+        raise ConfigError(f"{option} {target}: {_no_folder(folder)}")
     probe = beside(folder / target.name)
     try:  # permissions are not enough: a file system can be read-only or full
         open(probe, "xb").close()
@@ -48,7 +48,14 @@ def check_folder(path: Path) -> None:
         raise RunFileError(f"{path} is not a plain file; expected the name of a run file")
     folder = folder_of(path)
     if not folder.is_dir():
-        raise RunFileError(f"the folder {folder} does not exist; create it first")
+        raise RunFileError(_no_folder(folder))
+
+
+def _no_folder(folder: Path) -> str:
+    """Return why no file can be created in a folder, in words."""
+    if folder.exists():
+        return f"{folder} is a file; expected a folder"
+    return f"the folder {folder} does not exist; create it first"
 
 
 def folder_of(target: Path) -> Path:
@@ -74,10 +81,10 @@ def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Pat
 
     The folder of the target is created, if it is missing.
     """
-    fresh = beside(target)
-    target.parent.mkdir(exist_ok=True)
+    fresh, new_folder = beside(target), not target.parent.exists()
     with _stoppable():
         try:
+            target.parent.mkdir(exist_ok=True)
             yield fresh
             os.replace(fresh, target)
         except OSError as error:
@@ -87,6 +94,9 @@ def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Pat
         finally:
             for left in fresh.parent.glob(f"{glob.escape(fresh.name)}*"):  # with its journal and lock
                 left.unlink(missing_ok=True)
+            if new_folder:
+                with suppress(OSError):  # it is not empty
+                    target.parent.rmdir()
 
 
 @contextmanager

@@ -41,6 +41,7 @@ BITS_DEPEND_ON = (
 BY_CPU = ("cpu_features", "blas", "libm")  # those that depend on the CPU
 # The keys of a GPU job: the bits of rollouts on a GPU depend on them, too.
 GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp")
+SHOWN = 3  # changed files of the user; a message only counts the others
 # Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
 OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", *GPU_BITS_DEPEND_ON)
 
@@ -165,13 +166,15 @@ def gpu_packages() -> dict[str, str]:
 
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the differences between two fingerprints that can change bits."""
-    files = [key for key in mine if key.startswith("own_code ") and key in other]  # a command imports what it needs
+    own = [key for key in mine if key.startswith("own_code ") and key in other]  # a command imports what it needs
+    files = [key for key in own if mine[key] != other[key]]
+    more = [f"and {len(files) - SHOWN} more files of yours"] if len(files) > SHOWN else []
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
-        for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files)
+        for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files[:SHOWN])
         if mine.get(key, "none") != other.get(key, "none")
         and (key not in OPTIONAL_KEYS or (key in mine and key in other))
-    ]
+    ] + more
 
 
 @lru_cache

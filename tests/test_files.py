@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 from support.program import TINY, done, sets
 
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.files import beside, check_writable, replaced, written
 
 
@@ -37,6 +37,7 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path
         (tmp_path, "is a folder"),
         (tmp_path / "no" / "no" / "x", r"/no does not exist; create it"),
         (Path("/proc/x"), "no file"),
+        (Path(__file__) / "x", r"test_files\.py is a file; expected a folder"),
     ):
         with pytest.raises(ConfigError, match=why):
             check_writable(place)
@@ -58,6 +59,15 @@ def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> No
         for name in (fresh.name, f"{fresh.name}.journal"):
             (tmp_path / name).touch()
         raise ValueError("broken")
+    with pytest.raises(ValueError, match="broken"), written(tmp_path / "new" / "x"):
+        raise ValueError("broken")
+    full = mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
+    with (
+        mock.patch("pathlib.Path.mkdir", full),
+        pytest.raises(EesError, match="No space"),
+        written(tmp_path / "n" / "x"),
+    ):
+        pass
     assert list(tmp_path.iterdir()) == []
 
 

@@ -97,3 +97,5 @@ def test_only_files_of_the_user_that_both_sides_have_are_compared() -> None:
     logged = {"own_code objective": "2", "own_code task": "1"}
     assert machine.differences({"own_code task": "1"}, logged) == machine.differences({}, logged) == []
     assert machine.differences({"own_code task": "3"}, logged) == ["own_code task is '3' here and '1' there"]
+    here, there = ({f"own_code {number}": side for number in range(5)} for side in "ab")
+    assert machine.differences(here, there)[2:] == ["own_code 2 is 'a' here and 'b' there", "and 2 more files of yours"]

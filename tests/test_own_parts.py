@@ -115,14 +115,23 @@ WRONG = [
     ("A task", "= 2, 1", "= 2, 1; observation_dim = property(lambda self: self.a)", "observation_dim raised Attri"),
     ("A task", "np.array([0.2, 1.0], np.float32)", "[[0.2], [1.0, 2.0]]", "Throw: initial() raised ValueError"),
     ("A task", "Outcome(index,", "Outcome(0,", "individual 1: task.function throwing:Throw: evaluate() returned ind"),
-    ("A task", "length=1", "length=None", "evaluate() returned index 0 and length None; expected 0 and 0 or more st"),
+    ("A task", "length=1", "length=None", "with (1,): expected a number as length, got None"),
+    ("A task", "length=1", "length=1e400", "index 0 and length inf; expected index 0 and a length of 0 or more"),
+    ("A task", "= 2, 1", "= 2, 1; device = property(lambda self: self.open.device)", "Throw: device raised Attribut"),
     ("A policy", "self.count = ", f"type(self).count = {EXIT}; _ =", "linear:Linear: count raised SystemExit"),
     ("A policy", "self.scale * np", "np.zeros(3) + np", "linear:Linear: act() returned the shape (3,); expected (1,)"),
     ("A policy", "self.scale * np", "'far'; np", "linear:Linear: act() returned no vector of numbers: could not conv"),
     ("A policy", "0.1 * generator.standard_normal(self.count)", "'far'", "Linear: initial() raised ValueError: could"),
+    ("A policy", "self.scale * np", "__import__('torch').ones(1, requires_grad=True); np", "no vector of numbers: Can"),
+    (
+        "A population",
+        "np.ones(self.size, int)",
+        "[[1], [1, 2]]",
+        "OneSpread: draw() raised ValueError: setting an array",
+    ),
     ("A population", "np.ones(self.size, int)", "np.ones(self.size)", "draw() returned sign of shape (8,) and type f"),
     ("A population", '"mean": mean[None]', '"mean": mean', "gradient() returned arrays of the shapes {'log_std': (1,)"),
-    ("A population", "np.log([self.std])", "[[1], [1, 2]]", "OneSpread: learned() raised ValueError: setting an array"),
+    ("A population", "np.log([self.std])", "[[1], [1, 2]]", "learned() returned values that are not arrays of number"),
     ("A population", "return mean + np.exp", "return 'far'; np.exp", "OneSpread: individual() raised ValueError: coul"),
     ("An optimizer", "for name in learned}, speed", "for name in learned}", "as the moments returned NoneType"),
     ("A behaviour", "len(seen) // 2", "len(seen) // 0", "behaviors:middle_and_end: middle_and_end() raised ZeroDivi"),
@@ -170,3 +179,27 @@ def test_a_module_of_the_same_name_beside_another_config_is_not_confused(tmp_pat
     assert load(configs[0]).task.parameters == load(configs[0]).task.parameters == 2
     with pytest.raises(ConfigError, match=r"has imported .*one/throwing\.py for another config; start a new proc"):
         _ = load(configs[1]).task.parameters
+
+
+def test_digests_are_those_of_the_module_of_the_config_and_of_its_nearest_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(own, "NOTED", 3)
+    odd = (
+        "import sys, types, pathlib\nsys.modules['odd'] = types.SimpleNamespace(__spec__=types.SimpleNamespace(origin="
+    )
+    odd += "pathlib.Path(__file__).parent)); sys.modules[1] = None\n"
+    (tmp_path / "below_digests").mkdir()
+    for name in ("one_digests", "two_digests", "near_digests", "near_digests_2", "below_digests/far"):
+        (tmp_path / f"{name}.py").touch()
+    imports = "import below_digests.far, near_digests, near_digests_2"
+    (tmp_path / "one_digests.py").write_text(f"{odd}{imports}\n")
+    try:
+        for name in ("one_digests", "two_digests"):
+            own.import_module(name, f"{name}:f", "task.function")
+    finally:
+        sys.modules.pop("odd"), sys.modules.pop(1)  # type: ignore[call-overload]
+    noted = [{*own.sources(f'function = "{name}:f"')} for name in ("one_digests", "two_digests")]
+    assert noted[0] == {f"own_code {name}" for name in ("one_digests", "near_digests", "near_digests_2")}
+    assert "own_code two_digests" in noted[1] and "own_code one_digests" not in noted[1]

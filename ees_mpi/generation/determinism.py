@@ -22,6 +22,7 @@ INDIVIDUALS = 4
 SECONDS = 30.0  # after which a rank begins no further rollout of the first time
 
 
+@before_rollouts()
 def check_deterministic(config: Config, state: State, ranks: Ranks) -> None:
     """Raise a ConfigError on all ranks if the user's code gives other outcomes the second time."""
     if not config.task.own_code or not config.task.deterministic:
@@ -62,7 +63,7 @@ def _evaluate(
 ) -> dict[int, Floats]:
     """Evaluate this rank's individuals in a new evaluator; return the rows of all ranks on every rank, by index."""
     task, observed, rows = config.task, config.task.observation_dim, []
-    with ranks.together(), before_rollouts(), located(f"generation {state.generation}"):
+    with ranks.together(), located(f"generation {state.generation}"):
         evaluator = task.open(config.run.seed)
         try:
             for index in mine:

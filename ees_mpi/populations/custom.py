@@ -70,7 +70,8 @@ class CustomPopulation(Population, frozen=True):
         if not isinstance(draw, Draw):
             raise self._error(f"draw() returned {type(draw).__name__}; expected an ees_mpi.outcomes.Draw")
         limits = {"offset": (0, noise.size - parameters), "sign": (-128, 127), "parent": (0, self.components - 1)}
-        arrays = {name: np.asarray(getattr(draw, name)) for name in limits}
+        with calling(self._code, "draw()"):
+            arrays = {name: np.asarray(getattr(draw, name)) for name in limits}
         for name, (low, high) in limits.items():
             array = arrays[name]
             if array.shape != (self.size,) or array.dtype.kind not in "iu" or array.min() < low or array.max() > high:

@@ -29,7 +29,8 @@ INSTALLED = PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep  # this pack
 Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
 _results: dict[Hashable, Any] = {}
-_digests: dict[str, tuple[Any, str, str]] = {}  # of imported modules, by name: the spec, the file, and its digest
+NOTED = 100  # modules: the most that are noted for a file of the user
+_digests: dict[str, tuple[Any, str, set[str]]] = {}  # by module: its spec, its digest, the modules of configs it is for
 
 
 def split(path: str, key: str) -> tuple[str, str]:
@@ -73,23 +74,30 @@ def import_module(module: str, path: str, key: str) -> Any:
     if file in wanted[:-1] and os.path.exists(wanted[-1]):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
     if file:
-        _note_digests(module, os.path.dirname(file) + os.sep, before)
+        _note_digests(module, os.path.join(os.path.dirname(file), ""), before)
     return found
 
 
 def _note_digests(main: str, folder: str, before: frozenset[str]) -> None:
-    """Note the digests of a module of the user, and of those that it has imported from its folder.
+    """Note the digests of a module of the user, and of those that it has imported from its folder, the nearest first.
 
     before: the modules that were loaded: a file of those that the user's program has loaded may be newer
     """
-    for name in sorted({*sys.modules} - (before - _digests.keys())):
+    shared = {name for name, (_, _, mains) in _digests.items() if name == main or name not in mains}
+    found = []
+    for name in (sys.modules.keys() - before) | (sys.modules.keys() & shared):
         spec = inspect.getattr_static(sys.modules[name], "__spec__", None)  # does not load a lazy module
-        file, known = getattr(spec, "origin", None) or "", _digests.get(name, (None,))[0]
+        file = str(getattr(spec, "origin", None) or "")
         installed = file.startswith(INSTALLED) or {"site-packages", "dist-packages"} & {*file.split(os.sep)}
-        wanted = name == main or (file.startswith(folder) and not installed)
-        if wanted and known is not spec and os.path.isfile(file):  # a reload makes another spec
-            with open(file, "rb") as opened:
-                _digests[name] = spec, file, hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+        if name == main or (file.startswith(folder) and not installed):
+            found.append((name != main, file.count(os.sep), str(name), file, spec))
+    for _, _, name, file, spec in sorted(found, key=lambda each: each[:3])[:NOTED]:
+        known, digest, mains = _digests.get(name, (None, "", set()))
+        with contextlib.suppress(OSError, ValueError):  # it may have no file
+            if known is not spec:  # a reload makes another spec
+                with open(file, "rb") as opened:
+                    digest = hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+            _digests[name] = spec, digest, mains | {main}
 
 
 def sources(config: str) -> dict[str, str]:
@@ -97,8 +105,8 @@ def sources(config: str) -> dict[str, str]:
 
     Sessions keep them, `machine.differences` compares them.
     """
-    named = tuple(os.path.dirname(file) + os.sep for name, (_, file, _) in _digests.items() if f'"{name}:' in config)
-    return {f"own_code {name}": digest for name, (_, file, digest) in _digests.items() if file.startswith(named)}
+    named = {main for _, _, mains in _digests.values() for main in mains if f'"{main}:' in config}
+    return {f"own_code {name}": digest for name, (_, digest, mains) in _digests.items() if mains & named}
 
 
 def _places() -> str:
@@ -159,11 +167,13 @@ class Guard:
         self.__dict__.update(_thing=thing, _code=code)
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_thing", "_code"):  # of a copy that is being made
+            raise AttributeError(name)
         try:
             value = getattr(self._thing, name)
         except (Exception, SystemExit) as error:
-            if isinstance(error, EesError) or (isinstance(error, AttributeError) and error.name == name):
-                raise  # there is no such member
+            if isinstance(error, EesError) or self._lacks(name, error):
+                raise
             raise failed(self._code, name, error) from error
         if not callable(value):
             return value
@@ -176,6 +186,12 @@ class Guard:
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._thing, name, value)
+
+    def _lacks(self, name: str, error: BaseException) -> bool:
+        """Return whether there is no such member, here or in the object behind a `__getattr__` of the user."""
+        if not isinstance(error, AttributeError) or error.name != name:
+            return False
+        return error.obj is self._thing or inspect.getattr_static(self._thing, name, None) is None
 
 
 @contextlib.contextmanager
@@ -208,8 +224,10 @@ def as_table(returned: Any, call: str, dtype: DTypeLike | None = None) -> dict[s
     """Return what a call of the user's code returned as a dict of arrays of numbers."""
     if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):
         raise OwnCodeError(f"{call} returned {type(returned).__name__}; expected a dict of arrays by name")
-    with calling(*call.rsplit(": ", 1)):
+    try:
         arrays = {name: np.asarray(value) for name, value in returned.items()}
+    except Exception as error:  # of a list or tensor of the user
+        raise OwnCodeError(f"{call} returned values that are not arrays of numbers: {error}") from None
     if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]:
         raise OwnCodeError(f"{call} returned {wrong[0]!r} of type {arrays[wrong[0]].dtype}; expected numbers")
     return {name: np.array(array, dtype or array.dtype, order="C") for name, array in arrays.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, Interrupted, RunFileError
+from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.state import State
@@ -68,7 +68,8 @@ def run_session(
         nonlocal prepared
         if curves:
             tensorboard.check(curves)
-        prepared = request()
+        with before_rollouts():
+            prepared = request()
         return {"path": str(prepared.path), "config": prepared.config, "state": prepared.state}
 
     def release(fold: bool) -> None:
@@ -80,7 +81,8 @@ def run_session(
         if not ranks.any(prepared is not None and prepared.finished):
             fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
-            job = open_job(config, ranks)
+            with before_rollouts():
+                job = open_job(config, ranks)
             try:
                 _train(job, State.from_arrays(received["state"]), prepared, fingerprint, say, callback, curves)
             finally:

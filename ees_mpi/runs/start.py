@@ -21,7 +21,6 @@ from ees_mpi.runs import policy_fit, starting_point
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
-from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, has_results
@@ -143,7 +142,6 @@ def reopen(
         config = config or run.config
         if generations is not None:
             if generations < run.generations:
-                Lock(path, force).release()  # raises an error that names the process that is writing, if there is one
                 have = f"{path} has {run.generations} already"
                 raise ConfigError(f"{key} {generations}: {have}; expected at least that many")
             config = replace(config, run=msgspec.structs.replace(config.run, generations=generations))

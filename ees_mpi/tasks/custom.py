@@ -61,7 +61,7 @@ class CustomTask(Task, frozen=True):
 
     def read(self, name: str, kind: type, *default: Any) -> Any:
         """Return the value of a member of the user's task, or the default."""
-        with before_rollouts(), calling(self.own_code, name):
+        with calling(self.own_code, name):
             return kind(getattr(self.task, name, *default))
 
     @property
@@ -73,7 +73,7 @@ class CustomTask(Task, frozen=True):
         """Return the task with the share of the class, or else with that of about ten rollouts."""
         try:
             chosen = self.read("observation_share", float, share) if self.observation_dim else None
-        except ConfigError:  # `check` reports it
+        except (ConfigError, OwnCodeError):  # `check` reports it
             return self
         return msgspec.structs.replace(self, share=chosen)
 
@@ -159,7 +159,8 @@ class OwnEvaluator(Guard):
                 outcome = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)
             try:
                 shape = np.asarray(outcome.behavior, np.float64).shape
-                number, length, *_ = np.array([outcome.index, outcome.length, outcome.fitness, outcome.valid], float)
+                number, length = _number(outcome.index, "index"), _number(outcome.length, "length")
+                _number(outcome.fitness, "fitness"), _number(outcome.valid, "valid")
             except Exception as error:  # of a sequence, tensor or array of the user
                 returned = f"evaluate() returned {type(outcome).__name__}; {expected}: {error}"
                 raise OwnCodeError(f"{self._code}: {returned}") from None
@@ -168,7 +169,16 @@ class OwnEvaluator(Guard):
                     f"{self._code}: evaluate() returned {type(outcome).__name__} with a behavior of shape {shape}; "
                     f"{expected}"
                 )
-            if number != index or not length >= 0:
-                got = f"index {outcome.index} and length {outcome.length}"
-                raise OwnCodeError(f"{self._code}: evaluate() returned {got}; expected {index} and 0 or more steps")
+            if number != index or not 0 <= length < 2**31:
+                got = f"index {outcome.index} and length {outcome.length}; expected index {index}"
+                raise OwnCodeError(f"{self._code}: evaluate() returned {got} and a length of 0 or more")
         return outcome
+
+
+def _number(value: Any, name: str) -> Any:
+    """Return a number of an outcome, which may be an array without axes; raise a ValueError if it is none."""
+    if isinstance(value, (int, float, np.number, np.bool_)):
+        return value
+    if value is None or np.shape(array := np.asarray(value, np.float64)):
+        raise ValueError(f"expected a number as {name}, got {value!r:.80}")
+    return array

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ees_mpi.errors import ConfigError, OwnCodeError
+from ees_mpi.errors import ConfigError, EesError, OwnCodeError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.registry.own import Guard, calling, imported, make
@@ -85,7 +85,9 @@ class CheckedPolicy:
         seen = np.clip((np.asarray(observation, np.float32) - self._mean) / self._std, -self._clip, self._clip)
         try:
             action = np.asarray(self._act(seen), np.float32)
-        except (TypeError, ValueError) as error:
+        except EesError:
+            raise
+        except Exception as error:  # of a list or tensor of the user
             raise self._error(f"act() returned no vector of numbers: {error}") from None
         if action.shape != (self._actions,):
             raise self._error(f"act() returned the shape {action.shape}; expected ({self._actions},)")

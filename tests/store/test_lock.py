@@ -5,7 +5,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from support.program import TINY, refusal, sets
 
 from ees_mpi.errors import RunFileError
 from ees_mpi.store import lock
@@ -25,15 +24,6 @@ def test_a_second_writer_is_refused_and_told_who_holds_the_file(tmp_path: Path) 
     held.release()
     Lock(tmp_path / "run.h5").release()
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_run_that_is_being_written_beyond_the_wanted_generations_names_its_writer(finished: Path) -> None:
-    fewer = ("train", "interference-maxvar", *sets(*TINY, "run.generations=3"), "--out", finished, "--resume")
-    held = Lock(finished)
-    code, line = refusal(*fewer)
-    assert code == 3 and f"being written by process {os.getpid()} on " in line
-    held.release()
-    assert "has 6 already" in refusal(*fewer)[1] and len(list(finished.parent.iterdir())) == 1
 
 
 def test_a_new_writer_waits_for_a_dying_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

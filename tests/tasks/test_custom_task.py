@@ -1,8 +1,13 @@
+import copy
 from pathlib import Path
 
 import pytest
+from support import own_tasks
 from support.program import CHECKOUT, done, ees, info
 
+import ees_mpi
+from ees_mpi.errors import OwnCodeError
+from ees_mpi.registry.own import Guard
 from ees_mpi.tasks import TASKS
 
 
@@ -21,3 +26,30 @@ def test_the_example_runs_and_spreads_its_landings(tmp_path: Path, monkeypatch: 
     done("train", "jobs/examples/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=2)
     assert info(out)["task"] == "custom" and info(out)["parameters"] == 2
     assert ees("verify", out).returncode == 0
+
+
+def test_a_property_that_fails_after_the_first_commit_is_no_error_of_the_config(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(record: object) -> None:
+        monkeypatch.setattr(own_tasks.TwoPlaces, "behavior_dim", property(lambda self: 1 // 0))
+
+    task = {"name": "custom", "function": "support.own_tasks:TwoPlaces"}
+    parts = {"population": {"name": "normal", "size": 4, "std": 0.1}, "objective": {"name": "maxvar"}}
+    with pytest.raises(OwnCodeError, match=r"generation 1: .* behavior_dim raised ZeroDivisionError"):
+        ees_mpi.train({"task": task, **parts}, tmp_path / "run.h5", generations=3, on_generation=fail)
+    with ees_mpi.open_run(tmp_path / "run.h5") as run:
+        assert run.generations == 1
+    with pytest.raises(ees_mpi.ConfigError, match="behavior_dim raised"):
+        ees_mpi.train({"task": task, **parts}, tmp_path / "new.h5", generations=3)
+    assert not (tmp_path / "new.h5").exists()
+
+
+def test_an_object_of_the_user_can_be_copied_and_may_wrap_another_one() -> None:
+    class Wrapper:
+        def __getattr__(self, name: str) -> object:
+            return getattr(1, name)
+
+    wrapped = Guard(Wrapper(), "task.function x:y")
+    assert wrapped.real == 1 and not hasattr(wrapped, "device")
+    assert all(made(Guard(own_tasks.Waves(), "")).start == 1 for made in (copy.copy, copy.deepcopy))
