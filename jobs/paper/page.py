@@ -525,8 +525,9 @@ def answer(rows: Sequence[Row]) -> str:
         f"have {early_ratio(rows)}.",
         f"The ant's offspring {ring_words(rows)}; an even ring is there in {ring.found}.",
         f"{ahead_words(rows)}.",
-        "Not run with the released rules: MAML, mixtures. Which rules made the paper's figures is not known. The part "
-        f"of the variety that offspring inherit: {shares()}; see [heritability](heritability.md).",
+        "Not run with the released rules: MAML, mixtures. Which rules made the paper's figures is not known. Of a "
+        f"cheetah's variety, offspring inherit {shares()}; 60 generations of whitening: "
+        "[heritability](heritability.md).",
         "Verdicts are those of the [second plan](reproduce.md), which is older than its runs; *not decided* is no "
         "evidence against the paper.",
     ]
@@ -588,7 +589,7 @@ def short_answer(rows: Sequence[Row]) -> str:
         f"ratio is {whitened(rows)}; with ranks MaxEnt and MaxVar are nearly one method. The ant's mutations "
         f"{ring_words(rows)}, a measure that was chosen afterwards. "
         f"{ahead_words(rows)}. Beyond the paper: of a cheetah's variety, what does not change with its start is "
-        f"{shares()}, at equal cost and with whitening ([heritability](ees_mpi/docs/heritability.md)). "
+        f"{shares()}; equal cost, 60 generations of whitening ([heritability](ees_mpi/docs/heritability.md)). "
         "Open: MAML, and mixtures with these rules. "
         "[Results](ees_mpi/docs/results.md) has all claims."
     )
