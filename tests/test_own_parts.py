@@ -116,6 +116,7 @@ WRONG = [
     ("A task", "np.array([0.2, 1.0], np.float32)", "[[0.2], [1.0, 2.0]]", "Throw: initial() raised ValueError"),
     ("A task", "Outcome(index,", "Outcome(0,", "individual 1: task.function throwing:Throw: evaluate() returned ind"),
     ("A task", "length=1", "length=None", "with (1,): expected a number as length, got None"),
+    ("A task", "fitness=landed", "fitness=10**400", "int too large to convert to float"),
     ("A task", "length=1", "length=1e400", "index 0 and length inf; expected index 0 and a length of 0 or more"),
     ("A task", "= 2, 1", "= 2, 1; device = property(lambda self: self.open.device)", "Throw: device raised Attribut"),
     ("A policy", "self.count = ", f"type(self).count = {EXIT}; _ =", "linear:Linear: count raised SystemExit"),

@@ -22,7 +22,7 @@ from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, policy_of
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
-from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
+from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
 from ees_mpi.files import check_folder, check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
@@ -185,6 +185,7 @@ def read_parent(
     task: a preset or a config file; None: the config of the run or of the exported policy
     """
 
+    @before_rollouts()
     def read() -> dict[str, Any]:
         config = None if task is None else configs.load(task, settings)
         if policy.foreign and config is None:

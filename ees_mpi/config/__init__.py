@@ -20,7 +20,7 @@ from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS, Climbing, EsMaml, Evolution
 from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, texts, unknown
 from ees_mpi.registry.toml import Setting, tables
@@ -121,6 +121,7 @@ def parse(
     )
 
 
+@before_rollouts()
 def check(config: Config, here: bool = True) -> None:
     """Raise an error if the config cannot work, or not `here`: if its noise table does not fit in the memory."""
     for key, text in texts(config.sections()):

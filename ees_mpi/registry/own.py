@@ -30,6 +30,7 @@ Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
 _results: dict[Hashable, Any] = {}
 NOTED = 100  # modules: the most that are noted for a file of the user
+_loaded: set[str] = set()  # modules that were imported here; a file of one that a program had imported may be newer
 _digests: dict[str, tuple[Any, str, set[str]]] = {}  # by module: its spec, its digest, the modules of configs it is for
 
 
@@ -69,27 +70,26 @@ def import_module(module: str, path: str, key: str) -> Any:
         if missing and f"{module}.".startswith(f"{missing}."):
             raise ConfigError(f"{key}: cannot import {path!r}: there is no module {missing!r} {_places()}") from None
         raise ConfigError(_message(f"{key} {path}: importing it", error)) from error
+    finally:
+        _loaded.update(sys.modules.keys() - before)
     file, names = getattr(found, "__file__", None) or "", os.path.join(*module.split(".")) + ".py"
     wanted = [os.path.join(folder, names) for folder in registry.FOLDERS]
     if file in wanted[:-1] and os.path.exists(wanted[-1]):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
     if file:
-        _note_digests(module, os.path.join(os.path.dirname(file), ""), before)
+        _note_digests(module, os.path.join(os.path.dirname(file), ""))
     return found
 
 
-def _note_digests(main: str, folder: str, before: frozenset[str]) -> None:
-    """Note the digests of a module of the user, and of those that it has imported from its folder, the nearest first.
-
-    before: the modules that were loaded: a file of those that the user's program has loaded may be newer
-    """
-    shared = {name for name, (_, _, mains) in _digests.items() if name == main or name not in mains}
+def _note_digests(main: str, folder: str) -> None:
+    """Note the digests of a module of the user, and of those that it has imported from its folder, nearest first."""
+    others = {name for _, _, mains in _digests.values() for name in mains} - {main}
     found = []
-    for name in (sys.modules.keys() - before) | (sys.modules.keys() & shared):
+    for name in (_loaded & sys.modules.keys()) - others:
         spec = inspect.getattr_static(sys.modules[name], "__spec__", None)  # does not load a lazy module
         file = str(getattr(spec, "origin", None) or "")
         installed = file.startswith(INSTALLED) or {"site-packages", "dist-packages"} & {*file.split(os.sep)}
-        if name == main or (file.startswith(folder) and not installed):
+        if file and (name == main or (file.startswith(folder) and not installed)):
             found.append((name != main, file.count(os.sep), str(name), file, spec))
     for _, _, name, file, spec in sorted(found, key=lambda each: each[:3])[:NOTED]:
         known, digest, mains = _digests.get(name, (None, "", set()))

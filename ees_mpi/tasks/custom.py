@@ -160,7 +160,8 @@ class OwnEvaluator(Guard):
             try:
                 shape = np.asarray(outcome.behavior, np.float64).shape
                 number, length = _number(outcome.index, "index"), _number(outcome.length, "length")
-                _number(outcome.fitness, "fitness"), _number(outcome.valid, "valid")
+                if _number(outcome.valid, "valid"):
+                    _number(outcome.fitness, "fitness")
             except Exception as error:  # of a sequence, tensor or array of the user
                 returned = f"evaluate() returned {type(outcome).__name__}; {expected}: {error}"
                 raise OwnCodeError(f"{self._code}: {returned}") from None
@@ -177,8 +178,8 @@ class OwnEvaluator(Guard):
 
 def _number(value: Any, name: str) -> Any:
     """Return a number of an outcome, which may be an array without axes; raise a ValueError if it is none."""
-    if isinstance(value, (int, float, np.number, np.bool_)):
-        return value
+    if isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
+        return float(value)
     if value is None or np.shape(array := np.asarray(value, np.float64)):
         raise ValueError(f"expected a number as {name}, got {value!r:.80}")
     return array

@@ -45,7 +45,7 @@ def test_a_run_makes_the_last_folder_of_its_file_and_no_others(tmp_path: Path) -
     (tmp_path / "file").touch()
     for name, code, message in (
         ("no/no/run.h5", 3, "create it first"),
-        ("file/run.h5", 3, "create it first"),
+        ("file/run.h5", 3, "is a file; expected a folder"),
         ("new/run.h5", 2, "noise.size"),  # a run that cannot begin makes no folder
     ):
         found, line = refusal("train", "interference-maxvar", *sets("noise.size=50"), "--out", tmp_path / name)
