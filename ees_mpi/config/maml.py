@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Method, Population, Task
-from ees_mpi.errors import ConfigError, MissingExtra, before_rollouts
+from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Part, convert, key, part_settings
@@ -132,7 +132,7 @@ def check_task(task: Task) -> None:
 
 def _try_walker(task: Task) -> None:
     """Make one step with the walker of a custom task, and check the results."""
-    with before_rollouts(), calling(task.own_code, "the walker"):
+    with calling(task.own_code, "the walker"):
         walker: Any = task.walker(0)
         first = walker.reset()
         following, _ = walker.step(np.zeros(task.layers[-1], np.float32))

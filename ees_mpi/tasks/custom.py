@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, Task, View, Walker
-from ees_mpi.errors import ConfigError, OwnCodeError, before_rollouts, located
+from ees_mpi.errors import ConfigError, OwnCodeError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import Guard, calling, make_once
@@ -116,7 +116,6 @@ class CustomTask(Task, frozen=True):
     def open(self, seed: int) -> Evaluator:
         return self._evaluator(self.task.open(seed), self.task.open)
 
-    @before_rollouts()
     def check(self) -> None:
         """Read the members that a run needs, and evaluate one individual."""
         _ = self.observation_share, self.device

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from ees_mpi.contracts import Task
-from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, before_rollouts, located
+from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import calling, function
@@ -91,7 +91,6 @@ class Function(Task, frozen=True):
             )
         return _GIVEN[self.function, self.sha256][0]
 
-    @before_rollouts()
     def check(self) -> None:
         """Evaluate the first mean; raise a ConfigError if several rollouts of an individual could not differ."""
         if self.rollouts > 1 and self.deterministic and not takes_seed(self._loaded()):

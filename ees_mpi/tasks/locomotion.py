@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Pixels, Policy, Say, Task, View, Walker
-from ees_mpi.errors import ConfigError, before_rollouts, located
+from ees_mpi.errors import ConfigError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
@@ -139,7 +139,6 @@ class PolicyTask(Task, frozen=True):
             return CheckedPolicy(self.policy, self.layers[0], self.layers[-1], settings, self.observation_clip)
         return MLP(self.layers, self.observation_clip, self.activation, self.action_scale, self.action_shift)
 
-    @before_rollouts()
     def check(self) -> None:
         """Raise a ConfigError if the user's own network cannot act, or actions are scaled by too many numbers."""
         if self.policy and isinstance(network := self.network(), CheckedPolicy):
