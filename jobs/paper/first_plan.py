@@ -264,7 +264,8 @@ def all_tests(found: Sequence[Result]) -> str:
             (first, second), equal = answer.groups, answer.interval
             test = f"{answer.part[0]}: {first.label} {SIGNS[answer.part[2]]} {second.label}"
             sizes = f"{len(first.values)}, {len(second.values)}"
-            shown = f"{'' if equal.is_ratio else 'difference '}{equal.value:.3g} ({equal.low:.3g} to {equal.high:.3g})"
+            shown = f"{'' if equal.is_ratio else 'difference '}{equal.value:.3g}"
+            shown += "" if math.isnan(equal.low) else f" ({equal.low:.3g} to {equal.high:.3g})"
             numbers = (f"{answer.test.p:.2g}", f"{answer.test.holm:.2g}", f"{answer.p_equal:.2g}", answer.verdict)
             if not equal.is_ratio:
                 numbers = (*numbers[:2], "-", answer.verdict)

@@ -197,6 +197,7 @@ def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
     for run, row in sorted(runs, key=order):
         if run.evaluations and row["robot"] == "cheetah" and row["engine"] == "mujoco":
             name = f"{row['algorithm']}, {RULES.get(row['rules'], row['changed'])}\n{row['generations']} generations"
+            name = f"MAML, equal steps\n{row['generations']} iterations" if row["algorithm"] == "MAML" else name
             groups.setdefault(name, []).append((run, row))
     if not groups:
         return None
