@@ -110,7 +110,9 @@ def parse(
     defaults = [section for section, kind in method.own_sections.items() if getattr(kind, "default", "") is not None]
     sections = {**{section: {} for section in ("run", "noise", *defaults)}, **sections}
     if missing := [section for section in known if section not in sections]:
-        raise ConfigError(f"{source}: section [{missing[0]}] is missing")
+        example = "`ees-mpi config PRESET` prints a whole config, `ees-mpi presets` lists the presets"
+        others = f", also {', '.join(f'[{section}]' for section in missing[1:])}" if missing[1:] else ""
+        raise ConfigError(f"{source}: section [{missing[0]}] is missing{others}; {example}")
     return Config(
         run=convert(sections["run"], RunSettings, "run"),
         noise=convert(sections["noise"], NoiseSettings, "noise"),
