@@ -269,8 +269,8 @@ class Task(Part, frozen=True):
         return msgspec.structs.replace(self, reset_seed=reset_seed)
 
     def toward(self, direction: float) -> Self:
-        """Return the same task with another direction."""
-        return msgspec.structs.replace(self, direction=direction)
+        """Return the same task with another direction; itself, if it has none."""
+        return self if self.heading is None else msgspec.structs.replace(self, direction=direction)
 
     def lacks_for_gpu(self) -> str:
         """Return what this process lacks for evaluating on a GPU; empty: nothing. Imports no torch."""

@@ -42,6 +42,8 @@ def test_every_example_of_the_page_trains_and_has_the_same_bits_again(heading: s
     done("train", "configs/own.toml", "--out", "run.h5")
     assert info(Path("run.h5"))["generations"] == 3
     done("verify", "run.h5", "--individuals", 4)
+    if heading == "A Gymnasium environment":  # whose fitness is the reward
+        assert "towards left" in done("adapt", "run.h5", "--direction", "left", "--mutations", 2).stdout
 
 
 def test_the_examples_in_the_folder_of_job_scripts_train(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

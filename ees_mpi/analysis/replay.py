@@ -70,7 +70,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     population, named = run.config.population, bool(request.individuals or request.extremes)
     last = run.generations - 1 + (request.mean and not named and subject(run).trained)
     generation = last if request.generation is None else counted("--generation", request.generation, last + 1)
-    if request.together and not (named or request.mean):
+    if (request.together or 0 < (request.mutations or 0) <= MOST_TOGETHER) and not (named or request.mean):
         if not population.has_individuals or population.size > MOST_TOGETHER:
             raise ConfigError(
                 f"--together draws up to {MOST_TOGETHER} individuals, and {run.path} has {population.size} rows: add "

@@ -79,11 +79,11 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request))
     task = parent.config.task
     with ranks.together():
+        task = task.toward(angle)
         if task.heading is None:
-            raise ConfigError("adapt: the task of this run has no direction; expected a walking task")
+            raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
         if across(angle, task.behavior_dim):
             raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
-        task = task.toward(angle)
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":
         from ees_mpi.maml.adapting import by_gradient  # imports torch

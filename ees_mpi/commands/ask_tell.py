@@ -50,7 +50,7 @@ class Strategy:
     """An evolution strategy for your own loop: `z = es.ask()`, then `es.tell(behavior)`.
 
     mean: the first mean [D]; of a mixture, its means [K, D]
-    objective, population, optimizer: a name, a dict of settings, or a settings object
+    objective, population, optimizer: a name, a dict of settings, a settings object, or your own function or class
     size, std: N and the standard deviation of the population; seed: of the run
     config: a preset, a .toml file, a dict or a Config, for all that is not given here; its task is not used
     observation_dim, observation_share: O, and the share of individuals that feed the observation normaliser
@@ -217,6 +217,11 @@ class Strategy:
         """Mean and standard deviation [O] of the observations so far; 0 and 1 before the first ones."""
         return self._state.observation_mean_std()
 
+    @property
+    def rank(self) -> int:
+        """The number of this rank, for work that one rank does, such as printing; without mpirun 0."""
+        return self._loop.ranks.rank
+
     def ask(self, chunk: int | None = None) -> Any:
         """Return the individuals of this rank [n, D]; with `chunk`, an iterator over parts [m, D] of them.
 
@@ -380,7 +385,8 @@ def means_of(mean: ArrayLike) -> Singles:
 def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], keys: Mapping[str, Any]) -> Config:
     """Return the config of a loop.
 
-    source: of everything else; parts: by section, each a name, a dict, a settings object or None; keys: single ones
+    source: of everything else; parts: by section, each a name, a dict, a settings object, own code, or None
+    keys: single ones
     """
     sections = sections_of(source)
     if sections.get("method", "ees") != "ees":
@@ -393,8 +399,10 @@ def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], ke
             sections[kind] = FAMILIES[kind].section(part)
         elif isinstance(part, Mapping):
             sections[kind] = part
+        elif callable(part):
+            sections[kind] = {"name": "custom", "function": part}
         elif part is not None:
-            raise ConfigError(f"{kind}: expected a name, a dict or a settings object, got {part!r:.80}")
+            raise ConfigError(f"{kind}: expected a name, a dict, a settings object or a function, got {part!r:.80}")
     run = {**sections.get("run", {}), "needs_start": False, "evaluate_mean_every": 0}  # the loop evaluates no mean
     given = {key: value for key, value in task.items() if value is not None}
     tables = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})

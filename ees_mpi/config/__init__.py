@@ -110,7 +110,9 @@ def parse(
     defaults = [section for section, kind in method.own_sections.items() if getattr(kind, "default", "") is not None]
     sections = {**{section: {} for section in ("run", "noise", *defaults)}, **sections}
     if missing := [section for section in known if section not in sections]:
-        raise ConfigError(f"{source}: section [{missing[0]}] is missing")
+        example = "`ees-mpi config PRESET` prints a whole config, `ees-mpi presets` lists the presets"
+        others = f", also {', '.join(f'[{section}]' for section in missing[1:])}" if missing[1:] else ""
+        raise ConfigError(f"{source}: section [{missing[0]}] is missing{others}; {example}")
     return Config(
         run=convert(sections["run"], RunSettings, "run"),
         noise=convert(sections["noise"], NoiseSettings, "noise"),
@@ -164,6 +166,8 @@ def read_source(source: str) -> str:
             "--from RUN.h5 starts from its mean, `ees-mpi config RUN.h5` prints its config"
         )
     if path.suffix != ".toml":
+        if path.suffix or os.sep in source:
+            raise ConfigError(f"{source}: expected a .toml file, or a preset; `ees-mpi presets` lists the presets")
         raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
     try:
         if path.exists() and not path.is_file():

@@ -29,7 +29,9 @@ class RunSettings(Part, frozen=True):
     evaluate_mean_every: Annotated[
         int, key("How often the unperturbed mean is evaluated, for the log; 0: never.", "generations", ge=0)
     ] = 10
-    fsync: Annotated[bool, key("Whether every commit waits until the disk has it.")] = True
+    fsync: Annotated[bool, key("Whether every commit waits until the disk has it; else a power cut may lose it.")] = (
+        True
+    )
     fold_minutes: Annotated[float, key("The time between two folds of the journal.", "minutes", gt=0, le=1e7)] = 5.0
     stall_minutes: Annotated[
         float, key("A rank without progress for this time ends the job; 0: no limit.", "minutes", ge=0, le=1e7)

@@ -157,7 +157,7 @@ class Ranks:
             mine = RunFileError(str(error))
         failed = self.allgather(np.array([mine is not None]), counts=[1] * self.size)
         if failed.any():
-            raise self._agree_on_error(mine, int(failed.argmax()))
+            raise self._agree_on_error(mine, int(failed.argmax())) from None  # its sentence says it all
 
     def _agree_on_error(self, mine: EesError | None, rank: int) -> EesError:
         kinds = (kind.__name__ for kind in type(mine).__mro__ if kind.__name__ in errors.BY_NAME)

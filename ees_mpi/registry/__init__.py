@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
 
@@ -98,8 +98,21 @@ def convert(section: Any, kind: Any, path: str) -> Any:
             raise ConfigError(f"{key}.{wrong}: {unknown(wrong, msgspec.structs.fields(kind))}") from None
         if problem.startswith("Object missing required field"):
             raise ConfigError(f"{key}.{problem.split('`')[1]}: is required, and not set") from None
+        if problem.startswith("Invalid enum value"):
+            expected = f"expected one of {_choices(kind, place)}, got {_at(section, place)!r:.80}"
+            raise ConfigError(f"{key}: {expected}") from None
         got = "" if "got" in problem or not problem.startswith("Expected") else f", got {_at(section, place)!r:.80}"
         raise ConfigError(f"{key}: {problem[:1].lower()}{problem[1:]}{got}".replace("`", "")) from None
+
+
+def _choices(kind: Any, place: str) -> str:
+    """Return the values that the field at a place such as `.activation[0]` may have."""
+    name = re.findall(r"\w+", place)[0]
+    types = [field.type for field in msgspec.structs.fields(kind) if field.encode_name == name]
+    for each in types:  # the list grows while unions, tuples and annotations are taken apart
+        types += () if get_origin(each) is Literal else get_args(each)
+    literals = (each for each in types if get_origin(each) is Literal)
+    return ", ".join(dict.fromkeys(str(value) or '""' for each in literals for value in get_args(each)))
 
 
 def _at(section: Any, place: str) -> Any:

@@ -27,6 +27,7 @@ from ees_mpi.outcomes import Floats
 Named = dict[str, NDArray[Any]]
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
 SAFETENSORS = ".safetensors"
+NPZ = ".npz"
 DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # of safetensors; the last one is converted
 UNPACKED = 2**28  # bytes that a compressed npz may have more than its file
 SB3 = ".zip"
@@ -41,7 +42,9 @@ STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1
 
 
 def read(path: Path) -> Named:
-    """Return the arrays of a torch or safetensors file, by the suffix of its name."""
+    """Return the arrays of a torch, safetensors or npz file, by the suffix of its name."""
+    if path.suffix == NPZ:
+        return as_arrays(read_npz(path), str(path))
     with readable(path, f" is not a {'safetensors' if path.suffix == SAFETENSORS else 'torch'} file of floats:"):
         if path.suffix == SAFETENSORS:
             return _safetensors(path)
@@ -154,6 +157,14 @@ def read_npz(path: Path) -> Named:
         check_zip(path, UNPACKED)
         with np.load(path, allow_pickle=False) as file:
             return dict(file)
+
+
+def has_layers(path: Path) -> bool:
+    """Return whether an npz has the layers of a network, NAME.weight, unlike one of `ees-mpi export --policy`."""
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return False
+    with readable(path, " is not an npz of arrays:"), zipfile.ZipFile(path) as file:
+        return any(name.endswith(".weight.npy") for name in file.namelist())
 
 
 def read_sb3(path: Path) -> tuple[Named, list[str], dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Policies that were trained elsewhere: a model of Stable-Baselines3, a state_dict, a safetensors file, a function.
+"""Policies that were trained elsewhere: a model of Stable-Baselines3, a state_dict, a file of arrays, a function.
 
 The network is a perceptron. Its arrays have the names of torch: NAME.weight [outputs, inputs] and NAME.bias [outputs]
 for each layer. Only a model of Stable-Baselines3 says its activation; see `policy_fit` for the others. The arrays
@@ -24,12 +24,12 @@ from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import note_code
 from ees_mpi.registry.own import imported
 from ees_mpi.runs import array_files
-from ees_mpi.runs.array_files import SAFETENSORS, SB3, TORCH, Named, as_arrays
+from ees_mpi.runs.array_files import NPZ, SAFETENSORS, SB3, TORCH, Named, as_arrays
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
 LARGEST = 1e15  # of a normaliser: networks compute in single precision
 COUNT = 1e6  # observations that a stated normaliser stands for, if a run continues it
-SUFFIXES = (*TORCH, SAFETENSORS, SB3)
+SUFFIXES = (*TORCH, SAFETENSORS, NPZ, SB3)
 CRITIC = re.compile(r"value|critic|vf|qf|q_net|q\d|target|std")  # in the names of layers that do not act
 
 
@@ -52,6 +52,8 @@ class PolicySource:
         if not isinstance(self.policy, (str, Path)):
             return True
         path = Path(str(self))
+        if path.suffix == NPZ:
+            return array_files.has_layers(path)
         if path.suffix in SUFFIXES:
             return not (path.is_file() and h5py.is_hdf5(path))  # a run file may have any name
         return ":" in str(self) and not path.exists()

@@ -200,7 +200,8 @@ def read_policy(path: Path) -> StartingPoint:
         )
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}") from None
+        other = "" if "parameters" in arrays else "; another program's has NAME.weight and NAME.bias for each layer"
+        raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}{other}") from None
     generation = about["generation"]
     return StartingPoint(mean[None], observations, generation, std, inherited, about, sizes, config, learned)
 

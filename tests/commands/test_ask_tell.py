@@ -65,6 +65,12 @@ def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() 
     assert run(small(optimizer={"name": "ascent", "lr": 0.1}), 3) != whole
 
 
+def test_an_objective_may_be_the_function_itself() -> None:
+    torch_objectives = pytest.importorskip("support.own_objectives")
+    named = {"name": "custom", "function": "support.own_objectives:distance_variance"}
+    assert run(small(objective=torch_objectives.distance_variance), 2) == run(small(objective=named), 2)
+
+
 @pytest.mark.parametrize(
     ("mean", "parts"),
     [
@@ -171,7 +177,7 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
     before = es.state.digest()
     with pytest.raises(TaskError, match=message):
         call(es)
-    assert es.state.digest() == before
+    assert es.state.digest() == before and es.rank == 0
     run(es, 1)
 
 
@@ -182,6 +188,7 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
         (["a"], {}, r"mean: expected \[D\] or \[K, D\] finite numbers: could not convert"),
         (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),
         ([1.0], {"objective": "maxant"}, "objective.name: unknown name 'maxant'; did you mean"),
+        ([1.0], {"objective": 3}, "objective: expected a name, a dict, a settings object or a function, got 3"),
         ([1.0], {"config": "cheetah-maml"}, "expected an evolution strategy, got method 'maml'"),
         (np.ones(4950), {}, "noise.size: expected at least 5049, for 100 noise vectors of 4950 parameters; got 5000"),
     ],

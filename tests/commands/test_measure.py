@@ -76,6 +76,8 @@ def test_torch_safetensors_and_numpy_networks_have_the_same_bits(numpy_network: 
 
 def test_python_measures_with_the_bits_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
     assert_same_bits(numpy_network, measured(arrays(), tmp_path / "here.h5"))
+    np.savez(tmp_path / "net.npz", **arrays())  # type: ignore[arg-type]
+    assert_same_bits(numpy_network, measured(tmp_path / "net.npz", tmp_path / "npz.h5"))
     with open_run(tmp_path / "here.h5") as run:
         assert run.generations == 2 and run.config.task.layers == SIZES
 

@@ -115,6 +115,28 @@ def test_a_missing_key_and_a_missing_section_are_named() -> None:
         config.parse(PLAIN.replace("std = 0.5", ""))
     with pytest.raises(ConfigError, match=r"section \[population\] is missing"):
         config.parse(PLAIN.split("[population]")[0])
+    with pytest.raises(ConfigError, match=r"section \[task\] is missing, also \[population\], \[objective\];.*presets"):
+        config.parse("[run]")
+
+
+def test_the_values_that_a_key_can_have_are_listed() -> None:
+    robot = {
+        "task": {"name": "gymnasium", "env": "CartPole-v1"},
+        "population": {"name": "normal", "size": 10, "std": 0.1},
+    }
+    for section, key, value, expected in [
+        ("objective", "normalization", "rank", "objective.normalization: expected one of whiten, ranks, got 'rank'"),
+        (
+            "task",
+            "activation",
+            ["tanh", "relU"],
+            r"task.activation\[1\]: expected one of tanh, relu, silu, elu, identity",
+        ),
+        ("task", "terminate", "x", "task.terminate: expected one of never, environment, got 'x'"),
+    ]:
+        sections: dict[str, Any] = {"objective": {"name": "maxent"}, **robot}
+        with pytest.raises(ConfigError, match=expected):
+            config.load({**sections, section: {**sections[section], key: value}})
 
 
 def test_changed_keys_are_named_but_for_those_that_do_not_show_in_the_bits() -> None:

@@ -105,11 +105,12 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     env: Annotated[str, key("The id of the environment, such as Ant-v5 or module:Env-v0.")]
     behavior: Annotated[
-        str, key("The behaviour: final_observation, final_x, final_xy, mean_info, or package.module:function.")
+        str,
+        key("The behaviour: final_observation, final_x, final_xy, final_info, mean_info, or package.module:function."),
     ] = "final_observation"
     components: Annotated[tuple[int, ...], key("For final_observation: which numbers of it; empty: all.")] = ()
     body: Annotated[str, key("For final_x and final_xy: the MuJoCo body.")] = "torso"
-    info_key: Annotated[str, key("For mean_info: the key of `info`.")] = ""
+    info_key: Annotated[str, key("For final_info and mean_info: the key of `info`.")] = ""
     fitness: Annotated[
         Literal["reward", "behavior"], key("The sum of rewards, or the distance of the behaviour along `direction`.")
     ] = "reward"
@@ -187,6 +188,10 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         ]
         return ", ".join(filter(None, parts))
 
+    def toward(self, direction: float) -> Self:
+        """Return the same task with the distance of the behaviour in a direction as its fitness."""
+        return msgspec.structs.replace(self, fitness="behavior", direction=direction)
+
     def observing(self, share: float) -> Self:
         """Return the task with a larger share, if about ten rollouts need it."""
         return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
@@ -236,7 +241,8 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
             "final_observation": self._final_observation,
             "final_xy": lambda rollout: self._position(rollout)[:2],
             "final_x": lambda rollout: self._position(rollout)[:1],
-            "mean_info": self._mean_info,
+            "final_info": lambda rollout: self._infos(rollout)[-1],
+            "mean_info": lambda rollout: [sum(each) / len(each) for each in zip(*self._infos(rollout), strict=True)],
         }
         if self.behavior not in named:
             raise ConfigError(f"task.behavior: {unknown(self.behavior, named)} (or package.module:function)")
@@ -251,18 +257,24 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     def _position(self, rollout: Rollout) -> Sequence[float]:
         data: Any = getattr(rollout.env.unwrapped, "data", None)
         if not hasattr(data, "body"):
-            named = "final_observation, mean_info or package.module:function"
+            named = "final_observation, final_info, mean_info or package.module:function"
             raise ConfigError(f"task.behavior {self.behavior}: {self.env} has no MuJoCo bodies; expected {named}")
         try:
             return [float(value) for value in data.body(self.body).xpos]
         except KeyError as error:
             raise ConfigError(f"task.body: {self.env} has no MuJoCo body {self.body!r} ({error})") from None
 
-    def _mean_info(self, rollout: Rollout) -> Sequence[float]:
+    def _infos(self, rollout: Rollout) -> list[list[float]]:
+        """Return the number or the numbers of `info` after each step."""
         if any(self.info_key not in info for info in rollout.infos):
             keys = ", ".join(rollout.infos[0]) or "none"
             raise ConfigError(f"task.info_key: {self.info_key!r} is not in the info of {self.env}; it has: {keys}")
-        return [sum(float(info[self.info_key]) for info in rollout.infos) / len(rollout.infos)]
+        values = [info[self.info_key] for info in rollout.infos]
+        try:
+            return np.array(values, np.float64).reshape(len(values), -1).tolist()
+        except (TypeError, ValueError):
+            expected = "expected a number, or as many numbers in every step"
+            raise OwnCodeError(f"task.info_key {self.info_key}: {expected}, got {values[-1]!r:.80}") from None
 
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:

@@ -116,6 +116,8 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     assert of_sample in ended.stdout.splitlines()  # the same mutation as in a sample
     assert of_sample not in ees("replay", policy, "--individual", 3, "--std", 0.5).stdout
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
+    filmed = ees("replay", policy, "--mutations", 4, "--video", tmp_path / "four.gif", "--size", "64x64").stdout
+    assert filmed.count(AGAIN) == 4 and "4 frames of 256 x 108" in filmed  # all of them, side by side
 
 
 def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,25 @@
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.envs.mujoco.ant_v5 import AntEnv
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Outcome
+from ees_mpi.registry import own
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.gymnasium.task import Gymnasium
+
+FINAL_X = {"behavior": "final_x"}
+
+
+@pytest.fixture
+def info(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A function that sets `info` of the ant to {"two": value}."""
+    step = AntEnv.step
+    yield lambda value: monkeypatch.setattr(AntEnv, "step", lambda *words: (*step(*words)[:4], {"two": value}))
+    own.forget()
 
 
 def build(**settings: Any) -> Gymnasium:
@@ -52,6 +65,22 @@ def test_the_behavior_can_be_a_function_of_the_user() -> None:
     task = build(env="Pendulum-v1", behavior="support.own_tasks:two_numbers")
     outcome = evaluate(task)
     assert task.behavior_dim == 2 and abs(outcome.behavior[1] - outcome.fitness) < 1e-9
+
+
+@pytest.mark.parametrize("value", [[1.0, 3.0], [[1.0], [3.0]]])
+@pytest.mark.parametrize("behavior", ["final_info", "mean_info"])
+def test_the_behavior_can_be_several_numbers_of_info(behavior: str, value: Any, info: Any) -> None:
+    info(value)
+    assert evaluate(build(env="Ant-v5", behavior=behavior, info_key="two")).behavior == (1.0, 3.0)
+
+
+def test_numbers_of_info_are_the_last_ones_and_others_are_refused(info: Any) -> None:
+    ant = {"env": "Ant-v5", "terminate": "never"}
+    ends = [evaluate(build(**ant, **more)) for more in ({"behavior": "final_info", "info_key": "x_position"}, FINAL_X)]
+    assert ends[0].behavior == pytest.approx(ends[1].behavior, abs=1e-4)
+    info("many")
+    with pytest.raises(ConfigError, match=r"task.info_key two: expected a number, or as many numbers .*, got 'many'"):
+        build(env="Ant-v5", behavior="mean_info", info_key="two")
 
 
 def test_the_behavior_is_recorded_at_several_steps() -> None:
