@@ -122,8 +122,10 @@ def table() -> list[str]:
         name = row["mean"]
         if home:
             name = f"{home['robot']}, {home['algorithm']}, seed {home['seed']}"
-            name += ", text's rules" if home["rules"] == "text" else ""
-            name += f", {home['generations']} generations" if home["generations"] != "100" else ""
+            learned = home["algorithm"] == "MAML"
+            name += ", text's rules" if home["rules"] == "text" and not learned else ""
+            unit = "iterations" if learned else "generations"
+            name += f", {home['generations']} {unit}" if home["generations"] != "100" else ""
         name += f", {row['mutations']} from {row['starts']} in Bullet" if row["engine"] == "bullet" else ""
         cells = {key: f"{float(row[key]):.2g}" for key in COLUMNS}
         cells |= {key: f"{float(row[key]):.0f}" for key in COLUMNS if abs(float(row[key])) >= 10}
