@@ -8,8 +8,8 @@ ANT = (28, *HIDDEN, 8)
 ALL_SIZES = [CHEETAH, ANT, (3, 5, 2), (4, 2), (26, 64, 32, 16, 6)]
 
 
-def flat_of(policy: MLP, seed: int = 0) -> np.ndarray:
-    generator = np.random.default_rng(seed)
+def flat_of(policy: MLP) -> np.ndarray:
+    generator = np.random.default_rng(0)
     return policy.initial(generator) + np.float32(0.1) * generator.standard_normal(policy.count, np.float32)
 
 
@@ -61,18 +61,6 @@ def test_bits_do_not_depend_on_where_the_vector_and_the_buffers_lie(sizes: tuple
         actions = [policy.act(observation).tobytes() for observation in seen]
         expected = expected or actions
         assert actions == expected
-
-
-def test_bits_do_not_depend_on_what_was_loaded_or_seen_before() -> None:
-    policy = MLP(CHEETAH)
-    flat, seen = flat_of(policy), observations(26)
-    policy.load(flat)
-    alone = policy.act(seen[0]).tobytes()
-    for before in range(1, 4):
-        policy.load(flat_of(policy, before))
-        policy.act(seen[before])
-        policy.load(flat)
-        assert policy.act(seen[0]).tobytes() == alone
 
 
 def test_acting_changes_neither_vector_nor_observation_nor_earlier_actions() -> None:

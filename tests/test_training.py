@@ -55,14 +55,6 @@ def test_observation_variance_is_floored() -> None:
     np.testing.assert_allclose(std, [0.1, 1.0])
 
 
-def test_the_unperturbed_mean_is_evaluated_now_and_then(tiny: Callable[..., Config]) -> None:
-    records: list[dict[str, np.ndarray]] = []
-    config = tiny("interference-maxvar", "run.evaluate_mean_every=3")
-    trained(config, lambda record: records.append(dict(record.arrays)))
-    evaluated = [not np.isnan(record["mean_fitness"]) for record in records]
-    assert evaluated == [True, False, False, True, False, False]
-
-
 def fast_means(config: Config, generations: int) -> list[float]:
     """Train the interference task with the parts of a config, all individuals of a generation at once.
 

@@ -39,22 +39,6 @@ def test_the_papers_settings_of_the_interference_task() -> None:
         assert type(each.method.optimizer).__name__ == "Ascent"
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("population.size=501", r"population.size: expected an even number for antithetic pairs, got 501"),
-        ("population.sise=4", r"population.sise: unknown name 'sise'; did you mean size\?"),
-        ("optimizer.lr=fast", r"optimizer.lr: expected float, got str"),
-        ("objective.name=maxvax", r"objective.name: unknown name 'maxvax'; did you mean maxvar"),
-        ("population.std=inf", r"population.std: expected a finite number, got inf"),
-        ("run=4", r"run=4: expected section.key=value"),
-    ],
-)
-def test_a_wrong_setting_is_named_with_its_path_and_what_was_expected(setting: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=message):
-        config.load("interference-maxvar", [setting])
-
-
 ROBOT = {"name": "cheetah", "engine": "mujoco"}
 CHOSEN = {"name": "chosen", "size": 10, "std": 0.1}
 NSR = {"population": CHOSEN, "objective": {"name": "nsr"}}
@@ -115,14 +99,6 @@ def test_a_missing_key_and_a_missing_section_are_named() -> None:
         config.parse(PLAIN.replace("std = 0.5", ""))
     with pytest.raises(ConfigError, match=r"section \[population\] is missing"):
         config.parse(PLAIN.split("[population]")[0])
-
-
-def test_changed_keys_are_named_but_for_those_that_do_not_show_in_the_bits() -> None:
-    before = config.load("interference-maxvar")
-    free = config.load("interference-maxvar", ["run.generations=9", "run.fsync=false"])
-    changed = config.load("interference-maxvar", ["optimizer.lr=0.5"])
-    assert config.changed_keys(before, free) == []
-    assert config.changed_keys(before, changed) == ["optimizer.lr is 0.03 in the file and 0.5 now"]
 
 
 def test_the_noise_seed_follows_the_runs_seed_unless_given() -> None:
