@@ -14,6 +14,7 @@ from ees_mpi.terminal import plain
 
 COMPARE = "compare --metric distance_mean"
 TRAIN = "train interference-maxvar --out new.h5"
+MANY = ",".join(["1"] * 200)
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
     (2, "population.sise: unknown name 'sise'; did you mean size?", f"{TRAIN} --set population.sise=4"),
@@ -106,6 +107,7 @@ REFUSED = [
     *((3, "not a plain file", f"{TRAIN} {word}") for word in ("--out pipe.h5", "--from pipe.h5", "--from pipe.npz")),
     *((2, "not a plain file", f"{verb} pipe.toml") for verb in ("config", "plan --ranks 2", "train")),
     (2, "population.std: expected float > 0", "sweep interference-maxvar --set population.std=0.2,-1"),
+    (2, "more than 10000 runs", f"sweep ant-es --set population.std={MANY} --set optimizer.lr={MANY}"),
     (2, "would be the same file", "sweep interference-maxvar --set population.std=0.2,0.20"),
     (2, "antithetic", "sweep interference-maxvar --set population.size=20,21"),
     *((2, "expected", f"sweep ant-es --seeds '{seeds}'") for seeds in ("", "3-1", "1,1", "0-99999999", "²")),

@@ -1,11 +1,10 @@
-import gzip
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
-from support.program import TESTS, info
-from support.run_files import edited
+from support.program import info
+from support.run_files import edited, stored
 
 from ees_mpi import config, open_run, registry
 from ees_mpi.errors import ConfigError
@@ -148,8 +147,7 @@ def test_a_key_that_is_gone_is_ignored_in_a_stored_config_and_refused_in_that_of
 
 
 def test_a_run_file_with_a_key_that_is_gone_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "run.h5"
-    path.write_bytes(gzip.decompress((TESTS / "data" / "format4" / "interference.h5.gz").read_bytes()))
+    path = stored(tmp_path, "interference.h5")
     with edited(path) as file:
         file.attrs["config"] = file.attrs["config"].decode().replace("[run]", "[run]\nportable = false", 1)
     with open_run(path) as run:
