@@ -14,11 +14,8 @@ def env(name: str = "CartPole-v1", **more: Any) -> dict[str, Any]:
     return {"task": {"name": "gymnasium", "env": name, **more}}
 
 
-def own_task(name: str, **more: Any) -> dict[str, Any]:
-    return {"task": {"name": "custom", "function": f"support.own_tasks:{name}", **more}}
-
-
 PLAIN = config.read_source("interference-maxvar")
+BASE = {"name": "custom", "function": "support.own_tasks:Base"}
 
 
 @pytest.mark.parametrize("preset", config.preset_names())
@@ -71,16 +68,10 @@ gymnasium.register("NoSpaces-v0", gymnasium.Env)
         (r"expected numbers below 4, got \[9\]", env(components=[9])),
         ("'x' is not in the info", env(behavior="mean_info", info_key="x")),
         ("task.behavior: cannot import 'no.such:thing'", env(behavior="no.such:thing")),
-        ("numbers in a flat sequence, got", env(behavior="support.own_tasks:a_matrix")),
-        ("numbers in a flat sequence, got", env(behavior="support.own_tasks:words")),
         ("cannot be made", env(env_settings={"speed": 3})),
         ("expected box observations", env("Taxi-v4")),
         ("The environment must specify an action space", env("NoSpaces-v0")),
-        (r"a behavior of shape \(2,\); expected .*Outcome with \(1,\)", own_task("TooLong")),
-        (r"returned Outcome; expected .*Outcome with \(1,\): could not convert", own_task("Words")),
-        (r"initial\(\) has shape \(3,\); expected \(2,\)", own_task("Odd")),
-        ("with parameters, behavior_dim, initial, open; it has no parameters", own_task("Nothing")),
-        (r"Base\(\) raised TypeError", own_task("Base", behavior_steps=[2, 5])),
+        (r"Base\(\) raised TypeError", {"task": {**BASE, "behavior_steps": [2, 5]}}),
         (r"task\.behavior_steps: unknown name", {"task": {"name": "interference", "behavior_steps": [1]}}),
     ],
 )

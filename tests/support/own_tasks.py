@@ -112,30 +112,5 @@ class Marked(Base):
         self.behavior_dim = len(self.behavior)
 
 
-class TooLong(Base):
-    behavior = (1.0, 2.0)
-
-
-class Words(Base):
-    behavior = ("left",)
-
-
-class Odd(Base):
-    def initial(self, generator: Any) -> Any:
-        return np.zeros(3)
-
-
-class Nothing:
-    pass
-
-
 def two_numbers(rollout: "Rollout") -> tuple[float, float]:
     return float(rollout.observations[-1][0]), sum(rollout.rewards)
-
-
-def a_matrix(rollout: "Rollout") -> list[list[float]]:
-    return [[1.0, 2.0]]
-
-
-def words(rollout: "Rollout") -> list[str]:
-    return ["left", "right"]
