@@ -40,16 +40,11 @@ class Short(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
     action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
 
-    def __init__(self, steps=0):
-        self.steps = steps
-
     def reset(self, seed=None, options=None):
-        self.left = self.steps
         return np.zeros(4, np.float32), {}
 
     def step(self, action):
-        self.left -= 1
-        return np.zeros(4 if self.left > 0 else 3, np.float32), 0.0, False, False, {}
+        return np.zeros(3, np.float32), 0.0, False, False, {}
 
 gymnasium.register("Short-v0", Short, disable_env_checker=True)
 
