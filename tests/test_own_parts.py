@@ -2,33 +2,19 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 from support.own_parts import EXAMPLES, MODULES, write
 from support.program import CHECKOUT, done, ees, info, sets
 
-from ees_mpi import open_run, registry
+from ees_mpi import open_run
 from ees_mpi.config import load
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import own
 
-
-@pytest.fixture(autouse=True)
-def own_modules(inside: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Run a test in a folder of its own, and forget the modules in it afterwards."""
-    monkeypatch.setattr(registry, "FOLDERS", [])
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if str(getattr(sys.modules[name], "__file__", None)).startswith(str(inside)):
-            del sys.modules[name]
-    gymnasium.registry.pop("Cart-v0", None)
-    own.forget()
+pytestmark = pytest.mark.usefixtures("inside")
 
 
 def test_the_page_has_an_example_of_every_family() -> None:
