@@ -3,12 +3,10 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from support.small_runs import job_of
 
-from ees_mpi import Strategy, load_config
+from ees_mpi import load_config
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import Noise, stream
 from ees_mpi.objectives.nsr import NoveltyReward
@@ -123,8 +121,3 @@ def test_fitness_that_cancels_novelty_moves_nothing_and_huge_behaviours_leave_fi
     assert not NoveltyReward(neighbors=1).weights(given, {}, Ranks())[0].any()
     huge = np.array([[1e200], [-1e200]])
     assert np.isfinite(NoveltyReward()._chances(huge, np.ones(2, bool), huge)).all()
-
-
-def test_a_loop_of_nsr_without_chosen_means_is_refused_before_its_first_generation() -> None:
-    with pytest.raises(ConfigError, match='"nsr" together with'):
-        Strategy([0.0, 0.0], "nsr", size=10, std=0.1)
