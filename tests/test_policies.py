@@ -39,14 +39,6 @@ def test_actions_are_those_of_a_tanh_network_on_w1_b1_w2_b2(sizes: tuple[int, ..
         np.testing.assert_allclose(action, by_the_book(sizes, flat, observation), rtol=1e-4, atol=1e-5)
 
 
-def test_actions_are_scaled_and_shifted() -> None:
-    policy = MLP((1, 1, 1), 0, ("relu", "tanh"), (2.0,), (1.0,))
-    policy.load(np.array([1.0, 0.5, -3.0, 0.25], np.float32))
-    for x in (-100.0, -0.1, 0.3, 7.0):
-        expected = 1 + 2 * np.tanh(-3 * max(x + 0.5, 0) + 0.25)
-        np.testing.assert_allclose(policy.act(np.array([x], np.float32)), [expected], rtol=2e-5)
-
-
 @pytest.mark.parametrize(("sizes", "activation"), [(CHEETAH, "tanh"), (ANT, "relu"), ((3, 5, 2), "silu")])
 def test_bits_do_not_depend_on_where_the_vector_and_the_buffers_lie(sizes: tuple[int, ...], activation: str) -> None:
     flat = flat_of(MLP(sizes))

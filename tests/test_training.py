@@ -16,8 +16,9 @@ from ees_mpi.tasks.interference import OPTIMUM
 from ees_mpi.training import train
 
 
-def test_advance_changes_nothing_in_place(tiny: Callable[..., Config]) -> None:
-    job = job_of(tiny())
+@pytest.mark.parametrize("optimizer", ["ascent", "adam"])
+def test_advance_changes_nothing_in_place(optimizer: str, tiny: Callable[..., Config]) -> None:
+    job = job_of(tiny("interference-maxvar", f"optimizer.name={optimizer}"))
     state = first_state(job.config)
     digest = state.digest()
     record, following = job.advance(state)

@@ -8,7 +8,6 @@ from support.outcomes import outcomes
 
 from ees_mpi.density import density, entropy
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.fitness import Fitness
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
 from ees_mpi.outcomes import Floats, Normalization, centred_ranks
@@ -68,12 +67,6 @@ def test_fitness_ranks_are_symmetric_and_ties_share_their_mean_rank() -> None:
     assert centred_ranks(np.array([4.0])) == 0.0
     ranks = centred_ranks(np.random.default_rng(0).integers(0, 9, 50).astype(float))
     assert abs(ranks.sum()) < 1e-12
-
-
-def test_fitness_weights_are_ranks_over_n() -> None:
-    given = outcomes(10, 1)
-    weights, _ = Fitness().weights(given, {}, Ranks())
-    np.testing.assert_allclose(weights, centred_ranks(given.fitness) / 10)
 
 
 @pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
