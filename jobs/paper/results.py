@@ -6,8 +6,8 @@
     python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
     python jobs/paper/results.py update                    numbers.csv, figures, tables of the docs, cards of the shelf
 
-A trained mean that is copied to jobs/paper/shelf/NAME.npz gets its card by `update`. The small files stay outside of
-git; blocks.py describes what a block keeps of them, endpoints.py the columns.
+A trained mean that is copied into jobs/paper/shelf gets its card by `update`. The small files stay outside of git;
+blocks.py describes what a block keeps of them, endpoints.py the columns.
 """
 
 import argparse
