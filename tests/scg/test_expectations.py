@@ -47,14 +47,6 @@ def test_the_value_is_the_sample_mean_and_the_gradient_the_mean_of_value_times_s
     torch.testing.assert_close(torch.autograd.grad(value, mu)[0], (z**3 * score).mean(), rtol=1e-12, atol=0)
 
 
-def test_a_parameter_of_the_function_and_of_the_distribution_counts_twice() -> None:
-    mu, z = parameter(), draws(1, 400)
-    node = variable("z", z, mu)
-    score = (z - MU) / STD**2
-    expected = (z + MU * z * score).mean()
-    assert gradient(scg.expect(node * mu, over=node), mu) == pytest.approx(float(expected), rel=1e-10)
-
-
 def log_mean_exp(mu: Tensor, outer: Tensor, inner: Tensor) -> scg.Node:
     """E_z[log E_z'[exp(z z')]] = mu^2 + (mu^2 + std^2) std^2 / 2."""
     z, other = variable("z", outer, mu), variable("z'", inner, mu)
