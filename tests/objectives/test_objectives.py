@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.outcomes import outcomes
 
-from ees_mpi.density import density, entropy
+from ees_mpi.density import density
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
@@ -108,12 +108,6 @@ def test_ranks_of_behaviors_are_symmetric_in_each_component_and_know_no_scale() 
     stretched = outcomes(21, 2, invalid=(3,))
     stretched.behavior[:] = np.exp(stretched.behavior / 100)  # another scale, the same order
     np.testing.assert_array_equal(stretched.normalised("ranks"), ranked)
-
-
-def test_the_logged_entropy_is_that_of_whitened_behaviors_under_ranks_too() -> None:
-    ranked, fresh = outcomes(), outcomes()
-    MaxEnt(normalization="ranks").weights(ranked, {}, Ranks())
-    assert entropy(ranked, 1.0, Ranks()) == entropy(fresh, 1.0, Ranks())
 
 
 def test_the_kernel_of_the_authors_is_ours_with_the_bandwidth_over_the_root_of_two() -> None:
