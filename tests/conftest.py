@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,9 +18,10 @@ os.environ["EES_MPI_TRUST"] = "1"  # tests trust the files that they make, excep
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores Ctrl-C
 pytest.register_assert_rewrite("support")
 
-from support.program import SESSIONS, STANDING, TINY, train  # noqa: E402
+from support.program import SESSIONS, STANDING, TINY, forget_modules, train  # noqa: E402
 from support.small_runs import Zoo  # noqa: E402
 
+from ees_mpi import registry  # noqa: E402
 from ees_mpi.config import Config, load  # noqa: E402
 from ees_mpi.noise import BLOCK, Noise  # noqa: E402
 
@@ -107,10 +108,14 @@ def copied(finished: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of a test, in which its commands run."""
+def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a test, in which its commands run; modules in it are forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    monkeypatch.setattr(registry, "FOLDERS", [])
+    monkeypatch.setattr(registry, "RUN_FOLDERS", [])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    forget_modules()
 
 
 def walk(folder: Path, preset: str, *settings: str) -> Path:

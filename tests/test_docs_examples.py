@@ -3,7 +3,6 @@
 import os
 import re
 import shlex
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -44,16 +43,8 @@ def short(words: list[str]) -> list[str]:
     return [*words, *SHORT, *(SMALL if "-o" in words else [])]
 
 
-@pytest.fixture
-def forgotten() -> Iterator[None]:
-    """Forget the modules of the pages, so that other tests can have modules of the same name."""
-    yield
-    for name in {"point", "my_objectives"} & set(sys.modules):
-        del sys.modules[name]
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("forgotten", "quick_noise")
+@pytest.mark.usefixtures("quick_noise")
 @pytest.mark.parametrize("topic", ["first_steps", "tutorial"])
 def test_the_examples_of_a_page_work_in_order(topic: str, inside: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = re.findall(r"^```(\w+)\n(.*?)^```", (DOCS / f"{topic}.md").read_text(), re.M | re.S)

@@ -19,7 +19,7 @@ def test_a_run_with_ranks_has_the_same_first_generation_and_goes_another_way(pre
         np.testing.assert_array_equal(one["behavior"][0], other["behavior"][0])
         assert one["entropy"][0] == other["entropy"][0]
         assert one["gradient_norm"][0] != other["gradient_norm"][0]
-    rows = [line.split("|") for line in table([str(whiten), str(ranks)])]
+    rows = [line.split("|") for line in table([str(whiten), str(ranks)]).splitlines()]
     correlation = rows[0].index(" weights: correlation ")
     assert rows[2][correlation] == " 1 " and 0.5 < float(rows[3][correlation]) < 1
     done("verify", ranks)

@@ -4,7 +4,7 @@ import shlex
 
 import heritability_plan as plan
 import pytest
-from support.program import CHECKOUT, needs_results
+from support.program import needs_results
 
 from ees_mpi.config import check, load
 
@@ -23,10 +23,3 @@ def test_every_training_is_a_config_with_the_same_number_of_rollouts(robot: str)
         config = load(words[2], [words[place + 1] for place, word in enumerate(words) if word == "--set"])
         check(config)
         assert config.population.size * config.task.rollouts == plan.ROLLOUTS and config.task.engine == "mujoco"
-
-
-def test_the_table_of_the_page_is_that_of_the_file() -> None:
-    page = (CHECKOUT / "ees_mpi" / "docs" / "heritability.md").read_text(encoding="utf-8")
-    assert page.split("<!-- begin means -->\n")[1].split("<!-- end means -->")[0].splitlines() == [
-        line for text in plan.table() for line in text.split("\n")
-    ]

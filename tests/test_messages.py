@@ -2,17 +2,13 @@
 
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
-import gymnasium
 import pytest
-from support.program import command, done, info, refusal, run, sets
+from support.program import command, done, forget_modules, info, refusal, run, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
-from ees_mpi import registry
-from ees_mpi.registry import own
 
 CONFIG = """
 [run]
@@ -40,16 +36,11 @@ class Short(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (4,), np.float32)
     action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
 
-    def __init__(self, steps=0):
-        self.steps = steps
-
     def reset(self, seed=None, options=None):
-        self.left = self.steps
         return np.zeros(4, np.float32), {}
 
     def step(self, action):
-        self.left -= 1
-        return np.zeros(4 if self.left > 0 else 3, np.float32), 0.0, False, False, {}
+        return np.zeros(3, np.float32), 0.0, False, False, {}
 
 gymnasium.register("Short-v0", Short, disable_env_checker=True)
 
@@ -67,21 +58,11 @@ CUSTOM = ("task.name=custom", "task.function=mine:Varying")
 
 
 @pytest.fixture(autouse=True)
-def folder(inside: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Run a test in a folder with a config and a module, and forget the module afterwards."""
-    for name in ("FOLDERS", "RUN_FOLDERS"):
-        monkeypatch.setattr(registry, name, [])
+def folder(inside: Path) -> Path:
+    """Run a test in a folder with a config and a module."""
     Path("my.toml").write_text(CONFIG)
     Path("mine.py").write_text(MODULE)
-    yield inside
-    forget()
-
-
-def forget() -> None:
-    """Forget the module, as a new process would."""
-    sys.modules.pop("mine", None)
-    gymnasium.registry.pop("Short-v0", None)
-    own.forget()
+    return inside
 
 
 @pytest.mark.parametrize(
@@ -135,7 +116,7 @@ def test_verify_finds_modules_beside_a_trusted_run_file(
 ) -> None:
     done("train", "my.toml", *sets("task.behavior=mine:two"), "--out", "run.h5")
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    forget()
+    forget_modules()
     monkeypatch.delenv("EES_MPI_TRUST")
     code, line = refusal("verify", folder / "run.h5")
     assert code == 3 and "not run without your consent" in line and "mine" not in sys.modules

@@ -8,8 +8,8 @@ ANT = (28, *HIDDEN, 8)
 ALL_SIZES = [CHEETAH, ANT, (3, 5, 2), (4, 2), (26, 64, 32, 16, 6)]
 
 
-def flat_of(policy: MLP, seed: int = 0) -> np.ndarray:
-    generator = np.random.default_rng(seed)
+def flat_of(policy: MLP) -> np.ndarray:
+    generator = np.random.default_rng(0)
     return policy.initial(generator) + np.float32(0.1) * generator.standard_normal(policy.count, np.float32)
 
 
@@ -39,14 +39,6 @@ def test_actions_are_those_of_a_tanh_network_on_w1_b1_w2_b2(sizes: tuple[int, ..
         np.testing.assert_allclose(action, by_the_book(sizes, flat, observation), rtol=1e-4, atol=1e-5)
 
 
-def test_actions_are_scaled_and_shifted() -> None:
-    policy = MLP((1, 1, 1), 0, ("relu", "tanh"), (2.0,), (1.0,))
-    policy.load(np.array([1.0, 0.5, -3.0, 0.25], np.float32))
-    for x in (-100.0, -0.1, 0.3, 7.0):
-        expected = 1 + 2 * np.tanh(-3 * max(x + 0.5, 0) + 0.25)
-        np.testing.assert_allclose(policy.act(np.array([x], np.float32)), [expected], rtol=2e-5)
-
-
 @pytest.mark.parametrize(("sizes", "activation"), [(CHEETAH, "tanh"), (ANT, "relu"), ((3, 5, 2), "silu")])
 def test_bits_do_not_depend_on_where_the_vector_and_the_buffers_lie(sizes: tuple[int, ...], activation: str) -> None:
     flat = flat_of(MLP(sizes))
@@ -61,18 +53,6 @@ def test_bits_do_not_depend_on_where_the_vector_and_the_buffers_lie(sizes: tuple
         actions = [policy.act(observation).tobytes() for observation in seen]
         expected = expected or actions
         assert actions == expected
-
-
-def test_bits_do_not_depend_on_what_was_loaded_or_seen_before() -> None:
-    policy = MLP(CHEETAH)
-    flat, seen = flat_of(policy), observations(26)
-    policy.load(flat)
-    alone = policy.act(seen[0]).tobytes()
-    for before in range(1, 4):
-        policy.load(flat_of(policy, before))
-        policy.act(seen[before])
-        policy.load(flat)
-        assert policy.act(seen[0]).tobytes() == alone
 
 
 def test_acting_changes_neither_vector_nor_observation_nor_earlier_actions() -> None:

@@ -92,14 +92,6 @@ def test_a_claim_whose_runs_are_not_complete_shows_no_p(rows: list[endpoints.Row
     assert all("| - | - | - | not decided (5 of 6 runs) |" in line for line in all_tests([found]).splitlines()[2:])
 
 
-def test_the_second_family_shows_the_directions_of_the_ant_with_four_seeds(rows: list[endpoints.Row]) -> None:
-    found = next(each for each in examine(rows, gymnasium=True) if each.claim.name == "ant-directions")
-    assert [answer.test.p for answer in found.answers] == pytest.approx([2 / 70] * 2)
-    ranges = [(min(group.values), max(group.values)) for group in found.groups.values()]
-    assert ranges[1] == pytest.approx((0.28, 0.34), abs=0.005)
-    assert min(low for low, _ in (ranges[0], ranges[2])) > 0.8 and found.verdict == "not decided (4 of 6 runs)"
-
-
 def test_directions_of_a_few_offspring_are_no_number(rows: list[endpoints.Row]) -> None:
     few = [row for row in rows if row.get("beyond_5_last") and float(row["beyond_5_last"]) < 100]
     assert few and not any(row["uniformity_last"] or row["balance_last"] for row in few)

@@ -3,12 +3,12 @@
 They were made on x86-64 with AVX-512. On another kind of CPU `verify` names the difference instead of comparing bits.
 """
 
-import gzip
 from pathlib import Path
 
 import h5py
 import pytest
 from support.program import TESTS, done, ees, info, refusal
+from support.run_files import stored
 
 from ees_mpi import open_run
 from ees_mpi.commands.verify import differences
@@ -18,16 +18,9 @@ DIGESTS = dict(line.split() for line in (DATA / "digests.txt").read_text().split
 FILES = ("interference", "maml", "sample")
 
 
-def unpacked(folder: Path, *names: str) -> Path:
-    """Unpack stored files into a folder; return the path of the first."""
-    for name in names:
-        (folder / name).write_bytes(gzip.decompress((DATA / "format4" / f"{name}.gz").read_bytes()))
-    return folder / names[0]
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_a_stored_file_opens_verifies_and_resumes(name: str, tmp_path: Path) -> None:
-    path = unpacked(tmp_path, f"{name}.h5")
+    path = stored(tmp_path, f"{name}.h5")
     facts = info(path)
     assert facts["state_sha256"] == DIGESTS[name] and facts["complete"] is True and facts["format_version"] == 4
     with open_run(path) as run:
@@ -54,8 +47,8 @@ def test_a_stored_file_opens_verifies_and_resumes(name: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", [path.stem for path in sorted((DATA / "configs").iterdir())])
 def test_training_gives_the_bits_that_were_noted(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
-    with open_run(unpacked(tmp_path, "maml.h5")) as stored:
-        if other := differences(stored, 0):
+    with open_run(stored(tmp_path, "maml.h5")) as run:
+        if other := differences(run, 0):
             pytest.skip(f"the digests are of another kind of machine: {other[0]}")
     done("train", DATA / "configs" / f"{name}.toml", "--out", path)
     assert info(path)["state_sha256"] == DIGESTS[name]
@@ -63,7 +56,7 @@ def test_training_gives_the_bits_that_were_noted(name: str, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Path) -> None:
-    path = unpacked(tmp_path, "killed.h5", "killed.h5.journal")
+    path = stored(tmp_path, "killed.h5", "killed.h5.journal")
     with h5py.File(path) as file:
         folded = len(file["generations/behavior"])
     with open_run(path) as run:
@@ -81,7 +74,7 @@ def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Pa
 
 
 def test_a_sample_of_a_maml_run_has_no_gradient_step(tmp_path: Path) -> None:
-    run, sample = unpacked(tmp_path, "maml.h5"), tmp_path / "sample.h5"
+    run, sample = stored(tmp_path, "maml.h5"), tmp_path / "sample.h5"
     done("sample", run, "--count", 4, "--std", 0.02, "--out", sample)
     done("verify", sample)
     done("export", run, "--policy", "-o", tmp_path / "policy.npz")

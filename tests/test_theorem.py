@@ -1,18 +1,6 @@
 import numpy as np
 import pytest
-from theorem import (
-    Flipping,
-    Function,
-    Shallow,
-    approximate,
-    bounds,
-    build,
-    compare,
-    count_flips,
-    flipping,
-    grid,
-    lower_limit,
-)
+from theorem import Flipping, Function, Shallow, bounds, build, compare, count_flips, flipping, grid, lower_limit
 
 from ees_mpi.outcomes import Floats
 
@@ -110,18 +98,6 @@ def test_equal_constants_can_be_flipped_between_too() -> None:
     xi = np.random.default_rng(9).uniform(-network.d2, network.d2, len(network.parameters))
     xi[network.switch] = network.d2
     np.testing.assert_allclose(network.mutant(xi)(grid(1)), 0.25, atol=0.1)
-
-
-def test_one_dimension_is_interpolated_at_the_knots() -> None:
-    knots = np.linspace(0, 1, 9)[:, None]
-    np.testing.assert_allclose(approximate(wave, 1, units=8)(knots), wave(knots), atol=1e-12)
-
-
-def test_the_bounds_of_a_network_hold() -> None:
-    for seed in range(5):
-        network = random_network(seed, 2)
-        values = network(grid(2))
-        assert network.bounds[0] <= values.min() and values.max() <= network.bounds[1]
 
 
 def test_flips_are_at_least_as_frequent_as_proved() -> None:

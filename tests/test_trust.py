@@ -3,21 +3,18 @@
 import os
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import gymnasium
 import pytest
 import tomli_w
 from support.own_parts import BASE, EXAMPLES, MODULES, write
-from support.program import TINY, done, ees, refusal, sets
+from support.program import TINY, done, ees, forget_modules, refusal, sets
 from support.run_files import edited
 
 from ees_mpi import registry
 from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
-from ees_mpi.registry import own
 from ees_mpi.registry.own import imported
 from ees_mpi.store import texts
 
@@ -41,11 +38,10 @@ def no_trust(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def folder(inside: Path) -> Iterator[Path]:
+def folder(inside: Path) -> Path:
     write(inside, "A task")
     Path("landing.py").write_text("def land(z):\n    return z[:, :1] * z[:, 1:]\n")
-    yield inside
-    forget()
+    return inside
 
 
 def words(section: dict[str, Any]) -> list[str]:
@@ -58,19 +54,12 @@ def begin(name: str) -> None:
     """Train a run with the user's own code, and forget that the code was ever imported."""
     done("train", *words(OWN[name]))
     assert ran()
-    forget()
+    forget_modules()
 
 
 def ran() -> bool:
     """Return whether code of the user was imported."""
     return bool(set(NAMES) & sys.modules.keys())
-
-
-def forget() -> None:
-    for name in NAMES:
-        sys.modules.pop(name, None)
-    gymnasium.registry.pop("Cart-v0", None)
-    own.forget()
 
 
 REPORT, VERIFY, METRICS = (("report", "run.h5"), ("verify", "run.h5"), ("metrics", "run.h5"))
@@ -104,7 +93,7 @@ def test_the_consent_to_run_code_is_for_one_command(folder: Path) -> None:
     begin("A task")
     for command in (VERIFY, SAMPLE, RESUME):
         assert ees(*command, "--trust").returncode == 0 and ran()
-        forget()
+        forget_modules()
         assert refusal(*command)[0] == 3 and not ran()
 
 
@@ -172,7 +161,7 @@ def test_the_users_own_config_needs_no_trust_to_resume(folder: Path) -> None:
     begin("A task")
     more = ("--resume", "--set", "run.generations=9")
     done("train", *words(OWN["A task"]), *more)
-    forget()
+    forget_modules()
     code, _ = refusal("train", *words({"task": {"name": "custom", "function": "support.own_tasks:Base"}}), *more)
     assert code == 2 and not ran()  # another config, and its own code only
 

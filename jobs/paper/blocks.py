@@ -49,7 +49,7 @@ class KeptRun:
     metrics: dict[str, Floats]  # [generation]
     last: Floats  # [n, axes]: final positions of some offspring of the last generation
     component: NDArray[np.int8]  # [n]: the mean that each of them perturbs
-    shown: dict[int, Floats] = field(default_factory=dict)  # the same of earlier generations
+    shown: dict[int, Floats] = field(default_factory=dict)  # the same of earlier generations, of a folder
     mutations: dict[str, Floats] = field(default_factory=dict)  # by direction: distances of all mutations
     evaluations: dict[str, Floats] = field(default_factory=dict)  # distances of the best one from other starts
     policy: dict[str, Any] = field(default_factory=dict)  # the arrays of its policy.npz: the trained mean
@@ -273,40 +273,31 @@ def _texts(file: h5py.File, name: str, texts: Sequence[str]) -> Any:
 
 
 def read_block(path: Path) -> list[KeptRun]:
-    """Read the runs of a block."""
+    """Read the runs of a block, without the offspring of earlier generations."""
     with h5py.File(path) as file:
         arrays = {name: data[()] for name, data in file.items() if isinstance(data, h5py.Dataset)}
         policies = {name: _policy(group) for name, group in file.get("policies", {}).items()}
     texts = {name: [each.decode() for each in arrays.pop(name)] for name in ("run", "config", "about")}
-    shape, found = (len(texts["run"]), len(arrays["generation"])), []
+    found = []
     for place, name in enumerate(texts["run"]):
-        about, config = json.loads(texts["about"][place]), tomllib.loads(texts["config"][place])
-        count, ways = about["generations"], about["adaptations"]
-        metrics = {
-            key: values[place, :count].astype(np.float64) for key, values in arrays.items() if values.shape == shape
-        }
+        about = json.loads(texts["about"][place])
         last = arrays["last_position"][place].astype(np.float64)
         last = last[:, np.isfinite(last).any(axis=0)]
         there = arrays["last_component"][place] >= 0
-        shown = {}
-        for number, g in enumerate(arrays.get("shown_generation", [[]] * shape[0])[place]):
-            if g >= 0:
-                some = arrays["shown_position"][place, number, :, : last.shape[1]].astype(np.float64)
-                shown[int(g)] = some[np.isfinite(some).all(axis=1)]
+        numbers = {
+            key: {way: arrays[key][place, WAYS.index(way)].astype(np.float64) for way in about["adaptations"]}
+            for key in ("mutations", "evaluations")
+        }
         found.append(
             KeptRun(
                 name,
-                config,
+                tomllib.loads(texts["config"][place]),
                 texts["config"][place],
                 about,
-                {key: metrics[key] for key in about["metrics"]},
+                {key: arrays[key][place, : about["generations"]].astype(np.float64) for key in about["metrics"]},
                 last[there],
                 arrays["last_component"][place][there],
-                shown,
-                *(
-                    {way: arrays[key][place, WAYS.index(way)].astype(np.float64) for way in ways}
-                    for key in ("mutations", "evaluations")
-                ),
+                **numbers,
                 policy=policies.get(name, {}),
             )
         )

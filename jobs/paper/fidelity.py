@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from blocks import read_block
+from endpoints import lines
 
 from ees_mpi import open_run
 from ees_mpi.objectives import OBJECTIVES
@@ -46,20 +47,20 @@ def numbers(run: Run, paper: Run) -> dict[str, float]:
     }
 
 
-def table(files: Sequence[str]) -> list[str]:
+def table(files: Sequence[str]) -> str:
     """Return the table of all runs."""
-    lines = []
+    cells = []
     with open_run(files[0]) as paper:
         for file in files:
             with open_run(file) as run:
                 found = numbers(run, paper)
-            lines.append(f"| {file} | {' | '.join(f'{value:.3g}' for value in found.values())} |")
-    return [f"| run | {' | '.join(found)} |", "|---" * (len(found) + 1) + "|", *lines]
+            cells.append((file, *(f"{value:.3g}" for value in found.values())))
+    return lines(("run", *found), cells)
 
 
-def alike() -> list[str]:
+def alike() -> str:
     """Return how the weights of MaxVar and MaxEnt correlate on the last offspring of MaxEnt's runs, released rules."""
-    lines = ["| last offspring of MaxEnt, seed | ranks | whitening |", "|---|---|---|"]
+    cells = []
     kept = [run for path in sorted(HERE.glob("results/released-[abd].h5")) for run in read_block(path)]
     for run in (run for run in kept if "-maxent-" in run.name and run.generations > 1):
         n = len(run.last)
@@ -70,11 +71,11 @@ def alike() -> list[str]:
             sections[1]["bandwidth"] = run.config["objective"]["bandwidth"] if way == "ranks" else 1.0
             both = [OBJECTIVES.build(each).weights(last, {}, Ranks())[0] for each in sections]
             found.append(f"{np.corrcoef(*both)[0, 1]:.4f}")
-        lines.append(f"| {run.config['task']['name']}, {run.config['run']['seed']} | {' | '.join(found)} |")
-    return lines
+        cells.append((f"{run.config['task']['name']}, {run.config['run']['seed']}", *found))
+    return lines(("last offspring of MaxEnt, seed", "ranks", "whitening"), cells)
 
 
 if __name__ == "__main__":
     if not sys.argv[1:]:
         sys.exit(__doc__)
-    print(*(alike() if sys.argv[1:] == ["weights"] else table(sys.argv[1:])), sep="\n")
+    print(alike() if sys.argv[1:] == ["weights"] else table(sys.argv[1:]), end="")

@@ -19,17 +19,6 @@ from ees_mpi.analysis.numbers.statistics import Group, Test, compare, holm
 SEEDS = 6
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not decided"
 SIGNS = {"above": ">", "below": "<", "equal": "="}
-NAMES = {
-    "es": "standard ES",
-    "maxvar": "MaxVar",
-    "maxent": "MaxEnt",
-    "maml": "MAML",
-    "maxvar-further": "from MaxVar",
-    "maxent-further": "from MaxEnt",
-    "adapt-gentle": "random",
-    "maxent-mixture": "mixture",
-    "maxent-split": "split",
-}
 Part = tuple[str, str, str, str]  # metric, first group, relation, second group
 
 
@@ -77,15 +66,14 @@ CLAIMS = (
     Claim("cheetah-offspring", VARY, "p < 0.00005", OFFSPRING),
     Claim("ant-mixtures", "ant: two components cover no more than one mean", "p > 0.1", MIXTURES),
 )
-TRAINING = {"kind": "training"}
-GROUPS: dict[str, dict[str, str]] = {  # the facts of the runs of each group
-    "es": {"algorithm": "standard ES", "direction": "0", **TRAINING},
-    **{name: {"algorithm": NAMES[name], **TRAINING} for name in ("maxvar", "maxent", "maml")},
-    "maxvar-further": {"kind": "seeding", "start": "MaxVar", "first_steps": "gentle"},
-    "maxent-further": {"kind": "seeding", "start": "MaxEnt", "first_steps": "gentle"},
-    "adapt-gentle": {"kind": "seeding", "start": "random", "first_steps": "gentle"},
-    "maxent-mixture": {"kind": "mixture"},
-    "maxent-split": {"kind": "split"},
+TRAINING, GENTLE = {"kind": "training"}, {"kind": "seeding", "first_steps": "gentle"}
+GROUPS: dict[str, tuple[str, dict[str, str]]] = {  # the words for each group, and the facts of its runs
+    "es": ("standard ES", {"algorithm": "standard ES", "direction": "0", **TRAINING}),
+    **{name.lower(): (name, {"algorithm": name, **TRAINING}) for name in ("MaxVar", "MaxEnt", "MAML")},
+    **{f"{name.lower()}-further": (f"from {name}", {"start": name, **GENTLE}) for name in ("MaxVar", "MaxEnt")},
+    "adapt-gentle": ("random", {"start": "random", **GENTLE}),
+    "maxent-mixture": ("mixture", {"kind": "mixture"}),
+    "maxent-split": ("split", {"kind": "split"}),
 }
 COLUMNS = {"distance_mean": "distance", "direction_uniformity": "uniformity"}  # those that have another name
 
@@ -186,7 +174,7 @@ def examine(rows: Sequence[Row], gymnasium: bool = False) -> list[Result]:
             for name in (first, second):
                 values = _values(rows, robot, name, metric, second == name)
                 if len(values):
-                    groups[f"{metric} {name}"] = Group(NAMES[name], values)
+                    groups[f"{metric} {name}"] = Group(GROUPS[name][0], values)
         questions = [
             (part, groups[one], groups[other])
             for part in claim.parts
@@ -199,7 +187,7 @@ def examine(rows: Sequence[Row], gymnasium: bool = False) -> list[Result]:
 def _values(rows: Sequence[Row], robot: str, name: str, metric: str, against: bool) -> np.ndarray:
     """Return the endpoints of all seeds of a group."""
     last_only = robot.startswith("gymnasium")
-    wanted = {"robot": robot, "engine": "mujoco", "rules": "text", **GROUPS[name]}
+    wanted = {"robot": robot, "engine": "mujoco", "rules": "text", **GROUPS[name][1]}
     size, lengths = "10000", ("20",) if last_only else ("20", "21", "30")
     if metric.startswith("sample"):  # with a quarter of the std only MAML is sampled
         quarter = against and metric.startswith("sample-quarter")

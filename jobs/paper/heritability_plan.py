@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from endpoints import read
+from endpoints import Row, lines, read
 from scipy.stats import spearmanr
 
 from ees_mpi import open_run
@@ -104,39 +104,34 @@ def keep(paths: Iterable[Path]) -> list[str]:
     return [str(NUMBERS)]
 
 
-def kept() -> list[dict[str, str]]:
+def kept() -> list[Row]:
     """Return the rows of heritability.csv."""
-    if not NUMBERS.exists():
-        return []
-    with NUMBERS.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return read(NUMBERS) if NUMBERS.exists() else []
 
 
-def table() -> list[str]:
-    """Return the measured means as rows of Markdown, and how well heritable variance goes along with adaptation."""
+def table() -> str:
+    """Return the measured means as a table, and how well heritable variance goes along with adaptation."""
     trained = {row["digest"]: row for row in read(HERE / "results" / "numbers.csv") if row["kind"] == "training"}
     rows = sorted((row for row in kept() if not ARM.fullmatch(row["mean"])), key=lambda row: float(row["mutation"]))
-    lines = [f"| mean | {' | '.join(COLUMNS.values())} |", "|---" * (1 + len(COLUMNS)) + "|"]
+    cells = []
     for row in rows:
-        home = trained.get(row["digest"])
         name = row["mean"]
-        if home:
+        if home := trained.get(row["digest"]):
             name = f"{home['robot']}, {home['algorithm']}, seed {home['seed']}"
             learned = home["algorithm"] == "MAML"
             name += ", text's rules" if home["rules"] == "text" and not learned else ""
             unit = "iterations" if learned else "generations"
             name += f", {home['generations']} {unit}" if home["generations"] != "100" else ""
         name += f", {row['mutations']} from {row['starts']} in Bullet" if row["engine"] == "bullet" else ""
-        cells = {key: f"{float(row[key]):.2g}" for key in COLUMNS}
-        cells |= {key: f"{float(row[key]):.0f}" for key in COLUMNS if abs(float(row[key])) >= 10}
-        cells["share"] += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
-        lines.append(f"| {name} | {' | '.join(cells.values())} |")
-    return [*lines, "", *correlations(rows, trained)]
+        shown = {key: f"{value:.0f}" if abs(value := float(row[key])) >= 10 else f"{value:.2g}" for key in COLUMNS}
+        shown["share"] += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+        cells.append((name, *shown.values()))
+    return f"{lines(('mean', *COLUMNS.values()), cells)}\n{correlations(rows, trained)}"
 
 
-def measured_arms() -> dict[tuple[str, bool, str], dict[int, dict[str, str]]]:
+def measured_arms() -> dict[tuple[str, bool, str], dict[int, Row]]:
     """Return the rows of the arms: by robot, whether it is in Bullet, and arm; then by seed."""
-    found: dict[tuple[str, bool, str], dict[int, dict[str, str]]] = {}
+    found: dict[tuple[str, bool, str], dict[int, Row]] = {}
     for row in kept():
         if match := ARM.fullmatch(row["mean"]):
             robot, arm, seed = match.groups()
@@ -154,31 +149,29 @@ def shares() -> str:
     return f"{one} with one start in training, {two} with two (n = {len(found[1])}, {len(found[2])})"
 
 
-def arms() -> list[str]:
-    """Return the arms of the experiment as rows of Markdown, with a number for each seed."""
-    found = measured_arms()
-    head = ("heritable", "over `fixed`", "share", "interaction", "distance", "left / right, %", "best of 40")
-    lines = [f"| arm, seeds in order | {' | '.join(head)} |", "|---" * (1 + len(head)) + "|"]
+def arms() -> str:
+    """Return the arms of the experiment as a table, with a number for each seed."""
+    found, cells = measured_arms(), []
     for robot, bullet, arm in sorted(found, key=lambda key: (*key[:2], list(ARMS).index(key[2]))):
         seeds = found[robot, bullet, arm]
         base = found.get((robot, bullet, "fixed"), {})
         rows = [seeds[seed] for seed in sorted(seeds)]
         ratios = [float(seeds[at]["mutation"]) / float(base[at]["mutation"]) for at in sorted(seeds) if at in base]
-        left_right = [[float(row[side] or "nan") for side in ("left", "right")] for row in rows]
-        cells = (
-            ", ".join(f"{float(row['mutation']):.0f}" for row in rows),
-            ", ".join(f"{ratio:.1f}" for ratio in ratios),
-            ", ".join(f"{float(row['share']):.2f}" for row in rows),
-            ", ".join(f"{float(row['interaction']):.0f}" for row in rows),
-            ", ".join(f"{float(row['distance']):.0f}" for row in rows),
-            ", ".join(f"{100 * left:.0f} / {100 * right:.0f}" for left, right in left_right),
-            ", ".join(f"{float(row['adapted']):.0f}" for row in rows),
-        )
-        lines.append(f"| {robot}, {arm}{', in Bullet' * bullet} | {' | '.join(cells)} |")
-    return lines
+        sides = [[100 * float(row[side] or "nan") for side in ("left", "right")] for row in rows]
+        over = ", ".join(f"{ratio:.1f}" for ratio in ratios)
+        left_right = ", ".join(f"{left:.0f} / {right:.0f}" for left, right in sides)
+        shown = [_each(rows, "mutation"), over, _each(rows, "share", 2), _each(rows, "interaction")]
+        shown += [_each(rows, "distance"), left_right, _each(rows, "adapted")]
+        cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown))
+    head = ("heritable", "over `fixed`", "share", "interaction", "distance", "left / right, %", "best of 40")
+    return lines(("arm, seeds in order", *head), cells)
 
 
-def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, str]]) -> list[str]:
+def _each(rows: Sequence[Row], name: str, digits: int = 0) -> str:
+    return ", ".join(f"{float(row[name]):.{digits}f}" for row in rows)
+
+
+def correlations(rows: Sequence[Row], trained: dict[str, Row]) -> str:
     """Return rank correlations: of heritable variance with adaptation, and of the ants' share with their distance."""
     heritable = [float(row["mutation"]) for row in rows]
     found = spearmanr(heritable, [float(row["adapted"]) for row in rows]).statistic
@@ -198,25 +191,25 @@ def correlations(rows: Sequence[dict[str, str]], trained: dict[str, dict[str, st
         found = spearmanr([float(row["share"]) for row in ants], [float(row["distance"]) for row in ants]).statistic
         both = "MaxEnt" if len(names) == 1 else "MaxEnt and MaxVar"
         words.append(f"of share with distance: {found:.2f} (ants of {both} with the released rules, {len(ants)})")
-    return [";\n".join(words) + "."]
+    return ";\n".join(words) + ".\n"
 
 
 def main(words: Sequence[str]) -> int:
     """Print a list of commands, or a table."""
     match list(words):
         case [("cheetah" | "ant") as robot, *limits] if len(limits) in (0, 2):
-            lines = experiment(robot, range(*map(int, limits or ("0", "3"))))
+            made = experiment(robot, range(*map(int, limits or ("0", "3"))))
         case ["means"]:
-            lines = means()
+            made = means()
         case ["keep", *files] if files:
-            lines = keep(Path(file) for file in files)
+            made = keep(Path(file) for file in files)
         case ["table"]:
-            lines = table()
+            made = [table().removesuffix("\n")]
         case _:
             sys.exit(
                 "heritability_plan.py: expected cheetah, ant (and seeds: from, to), means, keep FILE.h5 ... or table"
             )
-    print(*lines, sep="\n")
+    print(*made, sep="\n")
     return 0
 
 

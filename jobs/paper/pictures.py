@@ -14,9 +14,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import h5py
 import matplotlib
 import numpy as np
+from blocks import read_block
 
 from ees_mpi.analysis.together import FLOOR, LINES, MARKS, TEXT, color_of
 
@@ -36,9 +36,8 @@ def positions(mean: str) -> np.ndarray:
     """Return the kept positions of the last generation of the run that trained a mean; its card names the run."""
     card = (HERE / "shelf" / f"{mean}.md").read_text(encoding="utf-8")
     run, file = re.findall(r"^\| run \| `(.*?)` of `(.*?)`", card, re.MULTILINE)[0]
-    with h5py.File(HERE / "results" / file) as results:
-        names = [name.decode() for name in results["run"][:]]
-        return np.asarray(results["last_position"][names.index(run)], np.float64)
+    (kept,) = (each for each in read_block(HERE / "results" / file) if each.name == run)
+    return kept.last
 
 
 def ring(mean: str) -> None:

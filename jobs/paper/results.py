@@ -5,14 +5,13 @@
     python jobs/paper/results.py pack runs/block-a ...     a block of each folder of small files, and numbers.csv
     python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
     python jobs/paper/results.py update                    numbers.csv, figures, tables of the docs, cards of the shelf
-    python jobs/paper/results.py shelf POLICY.npz NAME     puts a trained mean on jobs/paper/shelf, with its card
 
-The small files stay outside of git; blocks.py describes what a block keeps of them, endpoints.py the columns.
+A trained mean that is copied into jobs/paper/shelf gets its card by `update`. The small files stay outside of git;
+blocks.py describes what a block keeps of them, endpoints.py the columns.
 """
 
 import argparse
 import json
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -39,7 +38,7 @@ DOCS = HERE.parents[1] / "ees_mpi" / "docs"
 
 def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
     """Write numbers.csv, and the block of each folder of small files; `means`: with those that are not on the shelf."""
-    shelved = {read(policy)[0]["state_sha256"] for policy in SHELF.glob("*.npz")}
+    shelved = {read(policy)["state_sha256"] for policy in SHELF.glob("*.npz")}
     results.mkdir(parents=True, exist_ok=True)
     for folder in folders:
         runs = [read_folder(path.parent, means) for path in sorted(folder.glob("*/run.json"))]
@@ -90,8 +89,8 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
         },
         "scaling.md": {"scaling": scaling},
         "heritability.md": {
-            "means": "\n".join(heritability_plan.table()) + "\n",
-            "arms": "\n".join(heritability_plan.arms()) + "\n",
+            "means": heritability_plan.table(),
+            "arms": heritability_plan.arms(),
         },
         "../../README.md": {"answer": page.short_answer(rows)},
     }
@@ -138,9 +137,6 @@ def main(words: Sequence[str] | None = None) -> int:
     each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
     each = commands.add_parser("update", help="write numbers.csv, figures and the tables of the docs")
     each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
-    each = commands.add_parser("shelf", help="put a trained mean on the shelf")
-    each.add_argument("policy", type=Path)
-    each.add_argument("name")
     each = commands.add_parser("policy", help="write a trained mean that a block keeps as a policy")
     each.add_argument("run")
     each.add_argument("out", type=Path)
@@ -153,11 +149,8 @@ def main(words: Sequence[str] | None = None) -> int:
         pack(given.folders, given.results, given.means)
     elif given.command == "policy":
         write_policy(given.run, given.out)
-    elif given.command == "update":
-        update(given.results)
     else:
-        shutil.copyfile(given.policy, SHELF / f"{given.name}.npz")
-        print(*write_cards(SHELF, endpoints.read(RESULTS / "numbers.csv")), sep="\n")
+        update(given.results)
     return 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from blocks import Floats, KeptRun, read_block
-from endpoints import DIRECTIONS, Row, directions, facts
+from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, directions, facts
 from heritability_plan import ARMS, NUMBERS, measured_arms
 from second_plan import WHITENED
 
@@ -55,15 +55,10 @@ def trained(
     runs: Sequence[Known], robot: str, algorithm: str, rules: str, every: bool = False, changed: str = ""
 ) -> list[Known]:
     """Return the longest training of each seed of the paper's robots, N = 10,000; fresh seeds if there are any."""
-    wanted = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training", "population": "10000"}
-    wanted["changed"] = changed
-    found: dict[int, Known] = {}
-    for run, row in runs:
-        same = all(row[name] == value for name, value in wanted.items()) and row["engine"] == "mujoco"
-        if same and row["direction"] in ("", "0"):
-            before = found.get(int(row["seed"]))
-            if not before or before[0].generations < run.generations:
-                found[int(row["seed"])] = run, row
+    wanted = {"robot": robot, "algorithm": algorithm, "rules": rules, "changed": changed, "kind": "training"}
+    same = [each for each in runs if (wanted | PAPERS_ROBOTS).items() <= each[1].items()]
+    ahead = [(run, row) for run, row in same if row["direction"] in ("", "0")]
+    found = {int(row["seed"]): (run, row) for run, row in sorted(ahead, key=lambda each: each[0].generations)}
     fresh = {seed: each for seed, each in found.items() if seed >= FIRST}
     return [each for _, each in sorted((found if every else fresh or found).items())]
 
@@ -226,9 +221,9 @@ def draw_seeding(runs: Sequence[Known]) -> Figure | None:
     """Draw the mean x of standard ES towards +x on the ant, against updates: a panel for each rule."""
     rules = {"full": "plain Adam", "gentle": "gentle rule"}
     panels_of: dict[str, dict[str, list[Floats]]] = {}
+    wanted = {"robot": "ant", "kind": "seeding", "changed": "", **PAPERS_ROBOTS}
     for run, row in runs:
-        wanted = row["robot"] == "ant" and row["kind"] == "seeding" and row["engine"] == "mujoco" and not row["changed"]
-        if wanted and row["population"] == "10000":
+        if wanted.items() <= row.items():
             panel = f"{RULES[row['rules']]}, {rules[row['first_steps']]}"
             panels_of.setdefault(panel, {}).setdefault(row["start"], []).append(run.metrics["fitness_mean"])
     if not panels_of:
@@ -260,9 +255,8 @@ def draw_mixtures(runs: Sequence[Known]) -> Figure | None:
     if not count:
         return None
     panels_of: list[tuple[str, Known | None]] = []
-    names = {"mixture": "mixture", "split": "split"}
     for kind, members in rows.items():
-        panels_of += [(names[kind], each) for each in members] + [(names[kind], None)] * (count - len(members))
+        panels_of += [(kind, each) for each in members] + [(kind, None)] * (count - len(members))
     return _plane(panels_of, count, _by_component, "the color is the component of an offspring; the text's rules")
 
 

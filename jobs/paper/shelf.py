@@ -7,7 +7,6 @@ Each NAME.npz has its card NAME.md: how it was trained, its numbers, its hash, a
 import hashlib
 import json
 import math
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -33,10 +32,10 @@ Its card says how it was trained and what it can do.
 RULES = {"text": "the rules of the paper's text", "released": "the rules of the released program"}
 
 
-def read(policy: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a policy says about its training, and the sections of its config."""
+def read(policy: Path) -> dict[str, Any]:
+    """Return what a policy says about its training."""
     with np.load(policy) as file:
-        return json.loads(str(file["about"])), tomllib.loads(str(file["config"]))
+        return dict(json.loads(str(file["about"])))
 
 
 def write_cards(shelf: Path, rows: Sequence[Row]) -> list[Path]:
@@ -44,18 +43,18 @@ def write_cards(shelf: Path, rows: Sequence[Row]) -> list[Path]:
     by_digest = {row["digest"]: row for row in rows if row["kind"] != "sample"}
     made, lines = [], []
     for policy in sorted(shelf.glob("*.npz")):
-        about, config = read(policy)
+        about = read(policy)
         row = by_digest[about["state_sha256"]]
         path = policy.with_suffix(".md")
-        path.write_text(card(policy, about, config, row), encoding="utf-8")
+        path.write_text(card(policy, about, row), encoding="utf-8")
         made.append(path)
-        lines.append(f"| [{policy.stem}]({path.name}) | {trained(config, row)} | {skill(row)} |\n")
+        lines.append(f"| [{policy.stem}]({path.name}) | {trained(row)} | {skill(row)} |\n")
     path = shelf / "README.md"
     path.write_text(HEAD + "".join(lines), encoding="utf-8")
     return [*made, path]
 
 
-def trained(config: dict[str, Any], row: Row) -> str:
+def trained(row: Row) -> str:
     """Return how a policy was trained, in one line."""
     robot = ROBOTS[row["robot"]] + (ENGINES[row["engine"]] if row["robot"] in ("cheetah", "ant") else "")
     rules = f", {RULES.get(row['rules'], row['changed'])}" if row["robot"] in ("cheetah", "ant") else ""
@@ -75,7 +74,7 @@ def skill(row: Row) -> str:
     return f"{distance}; {near}; thinnest of eight directions {ring:.2f} of an even ring"
 
 
-def card(policy: Path, about: dict[str, Any], config: dict[str, Any], row: Row) -> str:
+def card(policy: Path, about: dict[str, Any], row: Row) -> str:
     """Return the card of a policy."""
     adapted = [(way, number(row, f"adapt_{way}")) for way in ("left", "right")]
     shown = ", ".join(f"{way} {value:.1f}" for way, value in adapted if math.isfinite(value))
@@ -83,7 +82,7 @@ def card(policy: Path, about: dict[str, Any], config: dict[str, Any], row: Row) 
     path = f"jobs/paper/shelf/{policy.name}"
     direction = "left" if cheetah else "90"
     facts = {
-        "trained": trained(config, row),
+        "trained": trained(row),
         "run": f"`{row['run']}` of `{row['block']}.h5`, {row['date']}, {row['machine']}",
         "rollouts": f"{row['steps']} steps; {about['training_steps']:.3g} steps in all",
         "mutations of the last generation": skill(row),

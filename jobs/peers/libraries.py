@@ -1,15 +1,85 @@
-"""One class for each library of the comparison, each used in the way that its documentation calls the fast one."""
+"""The libraries of the comparison, one class each, used in the way that its documentation calls the fast one.
+
+A library makes a generation with `step`. `centre` is the network that it has learned, `save` and `load` are the way to
+continue that its documentation or its authors name. `evaluate(z, xp)` returns the behaviours [n, 2] of networks z; the
+fitness is the first number of the behaviour, except for MaxEnt and CMA-MAE, which get behaviours.
+"""
 
 import hashlib
 import os
 import pickle
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import walker
-from layout import AuthorsLayout
-from library import Evaluate, Library
+
+Evaluate = Callable[..., Any]
+FILE = Path("checkpoint")
+
+
+def free(z: Any, xp: Any = np) -> Any:
+    """Return behaviours that cost nothing, for the time of an update; a copy, which does not keep z alive."""
+    return z[:, :2] * 1
+
+
+class Library:
+    """A library, and the numbers that all libraries get: the first mean, N, the standard deviation, the seed."""
+
+    package: ClassVar[str]
+    kept: ClassVar[str]  # the attribute that has everything on which the next generation depends
+    rates: ClassVar[tuple[float, ...]] = (0.01, 0.03, 0.1, 0.3, 1.0)  # learning rates of which the best is taken
+
+    def __init__(self, evaluate: Evaluate, mean: np.ndarray, size: int, std: float, seed: int, rate: float = 0.03):
+        self.evaluate, self.mean, self.size, self.std, self.seed, self.rate = evaluate, mean, size, std, seed, rate
+        self.start()
+
+    def start(self) -> None:
+        """Begin a run."""
+
+    def step(self) -> None:
+        """Make one generation."""
+
+    def centre(self) -> np.ndarray:
+        """Return the learned network [D]."""
+        raise NotImplementedError
+
+    def digest(self) -> str:
+        """Return a hash of what was learned."""
+        return hashlib.sha256(np.ascontiguousarray(self.centre()).tobytes()).hexdigest()
+
+    def log(self) -> None:
+        """Switch on what the library itself writes to disk."""
+
+    def save(self, generation: int) -> None:
+        """Save all that the next generation depends on, so that a kill leaves the old file or the new one."""
+        with open("checkpoint.part", "wb") as file:
+            pickle.dump((generation, self.state()), file)
+        os.replace("checkpoint.part", FILE)
+
+    def load(self) -> int:
+        """Continue from the saved file, if there is one; return the number of generations in it."""
+        if not FILE.exists():
+            return 0
+        generation, state = pickle.loads(FILE.read_bytes())  # noqa: S301  written by `save` of this program
+        self.restore(state)
+        return int(generation)
+
+    def state(self) -> Any:
+        """Return what is pickled."""
+        return getattr(self, self.kept)
+
+    def restore(self, state: Any) -> None:
+        """Continue from what was pickled."""
+        setattr(self, self.kept, state)
+
+    @classmethod
+    def version(cls) -> str:
+        """Return the installed version."""
+        return version(cls.package)
 
 
 class MaxEnt(Library):
@@ -131,8 +201,6 @@ class EvoTorch(Library):
     actors: ClassVar[int | None] = None  # 0 or more: a problem with actors cannot have a seed of its own (its issue 65)
 
     def start(self) -> None:
-        from functools import partial
-
         import torch
         from evotorch import Problem
         from evotorch.algorithms import PGPE
@@ -258,6 +326,49 @@ class Cma(Library):
 
     def restore(self, state: Any) -> None:
         self.es = pickle.loads(state)  # noqa: S301  written by `save` of this program
+
+
+class AuthorsLayout(Library):
+    """The layout of the authors' program, in our own lines of numpy; only its update is timed.
+
+    Each worker returns a place in the table of noise and an outcome. The update takes the ranks of the outcomes and
+    adds up slices of the table, some hundred rows at a time, as products of a row of weights and a stack of slices.
+    """
+
+    package, rows = "numpy", 500
+    rates = (0.03,)
+
+    def start(self) -> None:
+        generator = np.random.default_rng(self.seed)
+        self.table = generator.standard_normal(250_000_000, dtype=np.float32)
+        self.generator, self.theta = generator, self.mean.astype(np.float32)
+        self.first, self.second, self.generation = np.zeros_like(self.theta), np.zeros_like(self.theta), 0
+
+    def step(self) -> None:
+        length = len(self.theta)
+        at = self.generator.integers(0, len(self.table) - length + 1, self.size // 2)
+        fitness = np.empty((self.size // 2, 2))
+        for pair, index in enumerate(at):  # the workers make their individuals
+            noise = self.std * self.table[index : index + length]
+            fitness[pair] = [self.evaluate(z[None])[0, 0] for z in (self.theta + noise, self.theta - noise)]
+        ranks = (fitness.ravel().argsort().argsort() / (self.size - 1) - 0.5).reshape(fitness.shape)
+        weights = (ranks[:, 0] - ranks[:, 1]).astype(np.float32)
+        gradient = np.zeros(length, np.float32)
+        for begin in range(0, len(at), self.rows):
+            part = slice(begin, begin + self.rows)
+            gradient += weights[part] @ np.stack([self.table[index : index + length] for index in at[part]])
+        self.adam(gradient / (self.size * self.std))
+
+    def adam(self, gradient: np.ndarray) -> None:
+        """Make a step of Adam."""
+        self.generation += 1
+        self.first = 0.9 * self.first + 0.1 * gradient
+        self.second = 0.999 * self.second + 0.001 * gradient**2
+        first, second = self.first / (1 - 0.9**self.generation), self.second / (1 - 0.999**self.generation)
+        self.theta = self.theta + np.float32(self.rate) * first / (np.sqrt(second) + 1e-8)
+
+    def centre(self) -> np.ndarray:
+        return self.theta
 
 
 LIBRARIES: dict[str, type[Library]] = {

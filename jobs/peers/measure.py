@@ -25,8 +25,7 @@ from typing import Any
 
 import numpy as np
 import walker
-from libraries import LIBRARIES, EvoTorch, Pyribs
-from library import Library, free
+from libraries import LIBRARIES, EvoTorch, Library, Pyribs, free
 from rollouts import time_rollouts
 
 Found = dict[str, Any]

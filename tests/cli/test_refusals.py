@@ -14,9 +14,15 @@ from ees_mpi.terminal import plain
 
 COMPARE = "compare --metric distance_mean"
 TRAIN = "train interference-maxvar --out new.h5"
+MANY = ",".join(["1"] * 200)
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
-    (2, "optimizer.speed: unknown name", f"{TRAIN} --set optimizer.speed=1"),
+    (2, "population.sise: unknown name 'sise'; did you mean size?", f"{TRAIN} --set population.sise=4"),
+    (2, "objective.name: unknown name 'maxvax'; did you mean maxvar", f"{TRAIN} --set objective.name=maxvax"),
+    (2, "population.size: expected an even number for antithetic pairs, got 501", f"{TRAIN} --set population.size=501"),
+    (2, "optimizer.lr: expected float, got str", f"{TRAIN} --set optimizer.lr=fast"),
+    (2, "population.std: expected a finite number, got inf", f"{TRAIN} --set population.std=inf"),
+    (2, "run=4: expected section.key=value", f"{TRAIN} --set run=4"),
     (2, "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from", "train old.h5 --overwrite"),
     (2, "--nonsense", f"{TRAIN} --nonsense"),
     (2, "exclude each other", f"{TRAIN} --resume --overwrite"),
@@ -101,6 +107,7 @@ REFUSED = [
     *((3, "not a plain file", f"{TRAIN} {word}") for word in ("--out pipe.h5", "--from pipe.h5", "--from pipe.npz")),
     *((2, "not a plain file", f"{verb} pipe.toml") for verb in ("config", "plan --ranks 2", "train")),
     (2, "population.std: expected float > 0", "sweep interference-maxvar --set population.std=0.2,-1"),
+    (2, "more than 10000 runs", f"sweep ant-es --set population.std={MANY} --set optimizer.lr={MANY}"),
     (2, "would be the same file", "sweep interference-maxvar --set population.std=0.2,0.20"),
     (2, "antithetic", "sweep interference-maxvar --set population.size=20,21"),
     *((2, "expected", f"sweep ant-es --seeds '{seeds}'") for seeds in ("", "3-1", "1,1", "0-99999999", "²")),

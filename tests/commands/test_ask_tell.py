@@ -22,6 +22,7 @@ from ees_mpi.tasks.interference import pattern
 NOISE = {"noise": {"size": 5000}, "run": {"fsync": False}}
 SMALL = {**NOISE, "population": {"name": "normal", "size": 20, "std": 0.5}, "objective": {"name": "maxent"}}
 README_LOOP = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)[0]
+STARTS = [{"name": name, "share": 1.0} for name in ("maxvar", "repeatable")]
 HALVES = [{"name": "fitness", "share": 0.5}, {"name": "maxent", "share": 0.5}]
 TINY = ("population.size=20", "run.generations=6", "noise.size=5000", "run.fsync=false")
 
@@ -189,6 +190,9 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
         (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),
         ([1.0], {"objective": "maxant"}, "objective.name: unknown name 'maxant'; did you mean"),
         ([1.0], {"objective": 3}, "objective: expected a name, a dict, a settings object or a function, got 3"),
+        ([1.0], {"objective": "nsr"}, '"nsr" together with population.name "chosen"'),
+        ([1.0], {"objective": "repeatable"}, "repeatable.*task.rollouts = 2 or more, got 1"),
+        ([1.0], {"objective": {"name": "blend", "parts": STARTS}}, "blend.*task.rollouts = 2 or more, got 1"),
         ([1.0], {"config": "cheetah-maml"}, "expected an evolution strategy, got method 'maml'"),
         (np.ones(4950), {}, "noise.size: expected at least 5049, for 100 noise vectors of 4950 parameters; got 5000"),
     ],

@@ -1,12 +1,12 @@
 """`ees-mpi info` of one file, and of several."""
 
-import gzip
 import json
 import tomllib
 from pathlib import Path
 
 import pytest
-from support.program import TESTS, done, ees, info, refusal, train
+from support.program import done, ees, info, refusal, train
+from support.run_files import stored
 
 from ees_mpi import open_run
 
@@ -17,9 +17,7 @@ NAMES = ("interference", "sample", "adapt", "maml", "maml-adapt")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run, a sample and an adaptation of each method, and three runs of a sweep; tests do not change them."""
     place = tmp_path_factory.mktemp("info")
-    for name in NAMES:
-        stored = TESTS / "data" / "format4" / f"{name}.h5.gz"
-        (place / f"{name}.h5").write_bytes(gzip.decompress(stored.read_bytes()))
+    stored(place, *(f"{name}.h5" for name in NAMES))
     for number, std in enumerate((0.5, 0.1, 0.2)):
         train(place / f"sweep{number}.h5", "interference-maxvar", f"population.std={std}", f"run.seed={number}")
     return place

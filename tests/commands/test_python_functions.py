@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import threadpoolctl
-from support.interrupting import CONFIG, Interrupting
+from support.own_tasks import Interrupting
 from support.program import done
 from support.run_files import assert_same_bits
 
@@ -21,6 +21,14 @@ from ees_mpi.generation.results import Record
 from ees_mpi.store import lock
 
 SMALL = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
+CONFIG: dict[str, Any] = {
+    "run": {"generations": 3, "fsync": False},
+    "task": {"name": "custom", "function": Interrupting},
+    "population": {"name": "normal", "size": 20, "std": np.float32(0.5)},
+    "objective": {"name": "maxvar"},
+    "optimizer": {"name": "ascent", "lr": 0.03},
+    "noise": {"size": 100, "seed": None},
+}
 
 
 def surroundings() -> tuple[Any, ...]:
@@ -167,7 +175,7 @@ def test_settings_keep_their_types() -> None:
     config = ees_mpi.load_config(CONFIG, {**settings, "population.std": np.float64(0.25)})
     assert config.task.settings == {'a "b"': [1, 2.5, True, "x\ty"], "n": 3, "p": "p"}  # type: ignore[attr-defined]
     assert config.population.std == 0.25
-    assert config.task.function == "support.interrupting:Interrupting"  # type: ignore[attr-defined]
+    assert config.task.function == "support.own_tasks:Interrupting"  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("unchanged")
@@ -184,9 +192,9 @@ def test_code_that_was_changed_between_two_calls_is_used(tmp_path: Path, monkeyp
             raise ZeroDivisionError("the new code ran")
 
     ees_mpi.train(CONFIG, tmp_path / "run.h5").close()
-    monkeypatch.setattr("support.interrupting.Interrupting", Still)
+    monkeypatch.setattr("support.own_tasks.Interrupting", Still)
     with pytest.raises(Exception, match="the new code ran"):
-        ees_mpi.train(CONFIG, tmp_path / "other.h5", settings={"task.function": "support.interrupting:Interrupting"})
+        ees_mpi.train(CONFIG, tmp_path / "other.h5", settings={"task.function": "support.own_tasks:Interrupting"})
 
 
 def test_presets_are_those_of_the_command_which_prints_them_once(monkeypatch: pytest.MonkeyPatch) -> None:

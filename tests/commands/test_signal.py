@@ -47,7 +47,7 @@ OBJECTIVES_OF = {
     "maxent": {"name": "maxent", "bandwidth": 0.7},
     "novelty": {"name": "novelty", "neighbors": 5},
     "custom": {"name": "custom", "function": "ees_mpi.scg.surrogates:maxvar"},
-    "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 0.5}, {"name": "maxvar", "share": 0.5}]},
+    "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 0.25}, {"name": "maxvar", "share": 0.75}]},
 }
 
 
@@ -78,7 +78,7 @@ def direct_weights(name: str, found: Outcomes) -> Floats:
         "custom": squares,
         "maxent": -(np.log(p) + (kernel / p[:, None]).mean(0)) / n,
         "novelty": centred_ranks(to_archive) / n,
-        "blend": (ranks + squares * ranks.std() / squares.std()) / 2,
+        "blend": 0.25 * ranks + 0.75 * squares * ranks.std() / squares.std(),
     }[name]
 
 

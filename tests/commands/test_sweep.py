@@ -9,7 +9,7 @@ from support.program import CHECKOUT, TINY, done, info, sets, train
 from support.run_files import assert_same_bits
 
 WORDS = ("interference-maxvar", *sets(*TINY))
-NAME = "interference-maxvar-noise.size5000-population.size20"
+NAME = "interference-maxvar-noise.size5000{}-population.size20"
 
 pytestmark = pytest.mark.usefixtures("inside")
 
@@ -18,18 +18,20 @@ def commands(*words: object) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in done("sweep", *words).stdout.splitlines()]
 
 
-def test_every_line_trains_one_run_into_its_own_file() -> None:
-    lines = commands(*WORDS, *sets("population.std=0.2,0.5"), "--seeds", "0-1", "--out", "runs")
-    files = [f"runs/{NAME}-std{std}-seed{seed}.h5" for std in ("0.2", "0.5") for seed in (0, 1)]
+def test_every_combination_is_a_line_that_trains_into_its_own_file_and_the_seed_changes_fastest() -> None:
+    chosen = sets("population.std=0.2,0.5", "objective.name=maxvar,fitness")
+    lines = commands(*WORDS, *chosen, "--seeds", "5,3", "--out", "runs")
+    both = [(std, NAME.format(f"-objective-{name}")) for std in ("0.2", "0.5") for name in ("maxvar", "fitness")]
+    files = [f"runs/{name}-std{std}-seed{seed}.h5" for std, name in both for seed in (5, 3)]
     assert [line[-1] for line in lines] == files and list(Path().iterdir()) == []
-    done(*lines[3])  # makes the folder
-    single = train(Path("single.h5"), "interference-maxvar", "population.std=0.5", "run.seed=1")
-    assert_same_bits(single, Path(files[3]))
+    done(*lines[5])  # makes the folder
+    single = train(Path("single.h5"), "interference-maxvar", "population.std=0.5", "run.seed=3")
+    assert_same_bits(single, Path(files[5]))
 
 
 def test_without_values_there_is_one_line_whose_name_train_would_choose_itself() -> None:
     (line,) = commands(*WORDS)
-    assert line == ["train", *WORDS, "--out", f"{NAME}-seed0.h5"]
+    assert line == ["train", *WORDS, "--out", f"{NAME.format('')}-seed0.h5"]
     done(*line[:-2])
     assert [path.name for path in Path().iterdir()] == [line[-1]]
 

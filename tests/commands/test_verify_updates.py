@@ -1,6 +1,5 @@
 """Every update follows from the logged outcomes: `verify --updates` computes them again and notices any change."""
 
-import gzip
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.outcomes import outcomes
-from support.program import TESTS, done, refusal, train
-from support.run_files import edited
+from support.program import done, refusal, train
+from support.run_files import edited, stored
 
 from ees_mpi.commands.verify import compare_bits, compare_distributions
 from ees_mpi.errors import MissingExtra, VerifyError
@@ -57,8 +56,7 @@ def test_observation_sums_that_are_changed_or_gone_are_found(tmp_path: Path) -> 
     ("name", "code", "words"), [("maml", 2, "rollouts that files do not keep"), ("sample", 3, "no update")]
 )
 def test_maml_and_samples_are_refused(name: str, code: int, words: str, tmp_path: Path) -> None:
-    run = tmp_path / "run.h5"
-    run.write_bytes(gzip.decompress((TESTS / "data" / "format4" / f"{name}.h5.gz").read_bytes()))
+    run = stored(tmp_path, f"{name}.h5")
     for command in (["verify", run, "--updates"], ["signal", run]):
         found, line = refusal(*command)
         assert found == code and words in line

@@ -5,8 +5,7 @@ import json
 import pytest
 
 from ees_mpi import config
-from ees_mpi.config.sweeps import choice, file_name, members
-from ees_mpi.errors import ConfigError
+from ees_mpi.config.sweeps import choice, file_name
 
 
 @pytest.mark.parametrize(
@@ -27,22 +26,6 @@ def test_commas_separate_values_except_inside_brackets_and_quotes(setting: str, 
     path = setting.partition("=")[0]
     whole = values is None or "=" not in setting
     assert choice(setting) == ([setting] if whole else [f"{path}={value}" for value in values or ()])
-
-
-def test_every_combination_is_a_run_and_the_seed_changes_fastest() -> None:
-    runs = members(["population.std=0.1,0.2", "task.start=1.0", "objective.name=maxvar,maxent"], [5, 3])
-    assert len(runs) == 8
-    assert [(std[-3:], objective[-6:], seed[-1]) for std, _, objective, seed in runs[:5]] == [
-        ("0.1", "maxvar", "5"),
-        ("0.1", "maxvar", "3"),
-        ("0.1", "maxent", "5"),
-        ("0.1", "maxent", "3"),
-        ("0.2", "maxvar", "5"),
-    ]
-    assert runs[0] == ("population.std=0.1", "task.start=1.0", "objective.name=maxvar", "run.seed=5")
-    assert len(members([])) == 1
-    with pytest.raises(ConfigError, match="more than 10000 runs"):
-        members([f"population.std={','.join(['1'] * 200)}", f"task.start={','.join(['1'] * 200)}"])
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from support.outcomes import outcomes
 
-from ees_mpi.density import density, entropy
+from ees_mpi.density import density
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.fitness import Fitness
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
 from ees_mpi.outcomes import Floats, Normalization, centred_ranks
@@ -70,14 +69,8 @@ def test_fitness_ranks_are_symmetric_and_ties_share_their_mean_rank() -> None:
     assert abs(ranks.sum()) < 1e-12
 
 
-def test_fitness_weights_are_ranks_over_n() -> None:
-    given = outcomes(10, 1)
-    weights, _ = Fitness().weights(given, {}, Ranks())
-    np.testing.assert_allclose(weights, centred_ranks(given.fitness) / 10)
-
-
 @pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
-def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) -> None:
+def test_weights_have_mean_zero_and_invalid_rollouts_have_none_and_change_no_other(name: str) -> None:
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
     given = outcomes(40, 2, invalid=(0, 7, 39))
     keep = given.valid
@@ -85,13 +78,7 @@ def test_invalid_rollouts_weigh_nothing_and_do_not_change_the_others(name: str) 
     weights, _ = objective.weights(given, {}, Ranks())
     reference, _ = objective.weights(alone, {}, Ranks())
     np.testing.assert_array_equal(weights[keep], reference)
-    assert (weights[~keep] == 0).all()
-
-
-@pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
-def test_weights_have_mean_zero(name: str) -> None:
-    objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
-    assert abs(objective.weights(outcomes(), {}, Ranks())[0].sum()) < 1e-12
+    assert (weights[~keep] == 0).all() and abs(weights.sum()) < 1e-12
 
 
 @pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
@@ -103,10 +90,10 @@ def test_weights_are_exactly_zero_if_all_individuals_are_alike(name: str) -> Non
         assert not objective.weights(alike, {}, Ranks())[0].any(), size
 
 
-def test_whitening_leaves_a_constant_component_at_zero() -> None:
+def test_a_constant_component_is_zero_whitened_and_ranked() -> None:
     given = outcomes()
     given.behavior[:, 1] = 1e6 / 3
-    assert (given.whitened[:, 1] == 0).all()
+    assert (given.whitened[:, 1] == 0).all() and (given.normalised("ranks")[:, 1] == 0).all()
     np.testing.assert_allclose(given.whitened[:, 0].std(), 1.0)
     np.testing.assert_allclose(given.whitened[:, 0].mean(), 0.0, atol=1e-12)
 
@@ -121,18 +108,6 @@ def test_ranks_of_behaviors_are_symmetric_in_each_component_and_know_no_scale() 
     stretched = outcomes(21, 2, invalid=(3,))
     stretched.behavior[:] = np.exp(stretched.behavior / 100)  # another scale, the same order
     np.testing.assert_array_equal(stretched.normalised("ranks"), ranked)
-
-
-def test_ranks_of_a_constant_component_are_zero() -> None:
-    given = outcomes()
-    given.behavior[:, 1] = 1e6 / 3
-    assert (given.normalised("ranks")[:, 1] == 0).all() and (given.normalised("ranks")[:, 0] != 0).any()
-
-
-def test_the_logged_entropy_is_that_of_whitened_behaviors_under_ranks_too() -> None:
-    ranked, fresh = outcomes(), outcomes()
-    MaxEnt(normalization="ranks").weights(ranked, {}, Ranks())
-    assert entropy(ranked, 1.0, Ranks()) == entropy(fresh, 1.0, Ranks())
 
 
 def test_the_kernel_of_the_authors_is_ours_with_the_bandwidth_over_the_root_of_two() -> None:

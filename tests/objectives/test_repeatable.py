@@ -69,11 +69,6 @@ def test_without_the_division_the_mean_is_the_variance_of_the_mutations() -> Non
 
 
 def test_one_start_is_refused() -> None:
-    with pytest.raises(ees_mpi.ConfigError, match=r"repeatable.*task.rollouts = 2 or more, got 1"):
-        ees_mpi.Strategy(np.ones(2), "repeatable", size=8, std=0.1, config=NOISE)
-    blend = {"name": "blend", "parts": [{"name": "maxvar", "share": 1}, {"name": "repeatable", "share": 1}]}
-    with pytest.raises(ees_mpi.ConfigError, match=r"blend.*task.rollouts = 2 or more, got 1"):
-        ees_mpi.Strategy(np.ones(2), blend, size=8, std=0.1, config=NOISE)
     with pytest.raises(ees_mpi.ConfigError, match=r"two or more"):
         Repeatable().weights(Outcomes(np.ones((4, 1)), *3 * (np.ones(4, bool),), np.zeros((0, 1))), {}, Ranks())
     config = load("cheetah-maxvar", ["objective.name=repeatable", "task.rollouts=2", "task.starts=own"])

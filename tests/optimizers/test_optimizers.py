@@ -38,17 +38,6 @@ def test_adam_takes_the_steps_of_torchs_adam_but_uphill() -> None:
 
 
 @pytest.mark.parametrize("section", BUILT_IN, ids=lambda section: section["name"])
-def test_a_step_changes_nothing_in_place(section: dict[str, Any]) -> None:
-    optimizer = OPTIMIZERS.build(section)
-    learned = {"mean": np.ones((1, 3), np.float32)}
-    moments = optimizer.start(learned)
-    kept = {key: value.copy() for key, value in moments.items()}
-    optimizer.step(learned, {"mean": np.ones((1, 3))}, moments)
-    assert (learned["mean"] == 1).all()
-    assert all(np.array_equal(kept[key], moments[key]) for key in kept)
-
-
-@pytest.mark.parametrize("section", BUILT_IN, ids=lambda section: section["name"])
 def test_further_learned_arrays_are_moved_as_the_mean_is_and_keep_their_own_moments(section: dict[str, Any]) -> None:
     optimizer = OPTIMIZERS.build(section)
     start, gradient = np.arange(3, dtype=np.float32)[None], np.array([[1.0, -2.0, 0.5]])

@@ -20,15 +20,15 @@ def setting(antithetic: bool = True, size: int = 300) -> tuple[Normal, NoiseTabl
     return population, noise, drawn, {"mean": mean}
 
 
-@pytest.mark.parametrize("antithetic", [True, False])
-def test_the_gradient_is_the_weighted_sum_of_scores(antithetic: bool) -> None:
-    population, noise, drawn, learned = setting(antithetic)
-    weights = np.random.default_rng(2).normal(size=population.size)
-    scores = [noise.row(o, D).astype(float) * s / population.std for o, s in zip(drawn.offset, drawn.sign, strict=True)]
-    direct = weights @ np.array(scores)
+@pytest.mark.parametrize(("antithetic", "size"), [(True, 300), (False, 300), (True, 10_000)])
+def test_the_gradient_is_the_weighted_sum_of_scores_within_a_millionth(antithetic: bool, size: int) -> None:
+    population, noise, drawn, learned = setting(antithetic, size)
+    weights, exact = np.random.default_rng(2).normal(size=size), np.zeros(D)
+    for weight, sign, offset in zip(weights, drawn.sign, drawn.offset, strict=True):
+        exact += weight * sign / population.std * noise.row(offset, D).astype(np.float64)
     gradient = population.gradient(weights, drawn, learned, noise, Ranks())["mean"]
     assert gradient.shape == (1, D)
-    assert np.linalg.norm(gradient[0] - direct) < 1e-6 * np.linalg.norm(direct)
+    assert np.linalg.norm(gradient[0] - exact) < 1e-6 * np.linalg.norm(exact)
 
 
 def test_antithetic_pairs_lie_opposite_each_other_around_the_mean() -> None:
@@ -38,13 +38,6 @@ def test_antithetic_pairs_lie_opposite_each_other_around_the_mean() -> None:
         two = population.individual(learned, drawn, pair + 1, noise)
         np.testing.assert_allclose((one + two) / 2, learned["mean"][0], atol=1e-6)
     assert (drawn.sign.reshape(-1, 2) == [1, -1]).all()
-
-
-def test_individuals_have_the_standard_deviation_asked_for() -> None:
-    population, noise, drawn, learned = setting()
-    spread = population.individual(learned, drawn, 4, noise) - learned["mean"][0]
-    assert abs(spread.std() / population.std - 1) < 0.05
-    assert spread.dtype == np.float32
 
 
 def test_offsets_reach_both_ends_of_the_table_and_not_beyond() -> None:
@@ -76,15 +69,3 @@ def test_the_weighted_sum_has_the_same_bits_however_it_is_cut(size: int) -> None
     for count in (2, 3, 30):
         parts = in_parts(lambda part: weighted_noise(coefficient, offset, size, noise, part), count)
         np.testing.assert_array_equal(parts, whole)
-
-
-def test_the_gradient_of_10000_individuals_is_within_a_millionth_of_double_precision() -> None:
-    noise = NoiseTable(3, 200_000, Ranks())
-    population, size = Normal(size=10_000, std=0.02), 3000
-    drawn = population.draw(stream(0, "draw"), noise, size)
-    weights = np.random.default_rng(0).normal(size=10_000)
-    exact = np.zeros(size)
-    for weight, sign, offset in zip(weights, drawn.sign, drawn.offset, strict=True):
-        exact += weight * sign / population.std * noise.row(offset, size).astype(np.float64)
-    ours = population.gradient(weights, drawn, {"mean": np.zeros((1, size), np.float32)}, noise, Ranks())["mean"][0]
-    assert np.linalg.norm(ours - exact) < 1e-6 * np.linalg.norm(exact)

@@ -17,6 +17,7 @@ import ees_mpi
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError
 from ees_mpi.runs import policy_files, policy_fit
+from jobs.examples.sb3_models import observations
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("gymnasium")
@@ -28,13 +29,6 @@ SECTIONS: dict[str, Any] = {
     "objective": {"name": "maxent"},
     "noise": {"size": 2000},
 }
-
-
-def observations() -> np.ndarray:
-    """Return the observations of `jobs/examples/sb3_models.py`."""
-    generator = np.random.default_rng(0)
-    angle = generator.uniform(-np.pi, np.pi, 1000)
-    return np.stack([np.cos(angle), np.sin(angle), generator.uniform(-8, 8, 1000)], axis=1).astype(np.float32)
 
 
 def fitted(path: Path) -> tuple[policy_files.ForeignPolicy, Any]:

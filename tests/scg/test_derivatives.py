@@ -59,14 +59,14 @@ def reward_by_hand(theta: Tensor, x1: Tensor, x2: Tensor) -> Tensor:
     return (r1 * torch.exp(x1 * theta) * torch.log(1 + inner)).mean()
 
 
-@pytest.mark.parametrize("tile", [2**18, 10, 3])
-def test_the_first_four_derivatives_are_right_however_tiled(tile: int) -> None:
+@pytest.mark.parametrize("tile", [2**18, 10, 3, 1])
+def test_the_value_and_its_first_four_derivatives_are_right_however_tiled(tile: int) -> None:
     theta = torch.tensor(0.4, dtype=torch.float64, requires_grad=True)
     samples = numbers(11, 6), numbers(12, 6, 5)
     ours, by_hand = scg.estimate(reward(theta, *samples), tile), reward_by_hand(theta, *samples)
-    for _ in range(4):
-        ours, by_hand = (torch.autograd.grad(each, theta, create_graph=True)[0] for each in (ours, by_hand))
+    for _ in range(5):
         torch.testing.assert_close(ours, by_hand, rtol=1e-12, atol=0)
+        ours, by_hand = (torch.autograd.grad(each, theta, create_graph=True)[0] for each in (ours, by_hand))
 
 
 def test_tiles_refuse_the_function_transforms() -> None:
@@ -120,16 +120,6 @@ def test_pairs_are_held_a_tile_at_a_time() -> None:
     assert largest.size <= tile * dim
     assert sum(saved) < 20 * count
     assert graph_size(value) < 30
-
-
-def test_the_tiles_do_not_show_in_value_or_gradient() -> None:
-    behaviors, densities = numbers(8, 40, 2), torch.zeros(40, dtype=torch.float64, requires_grad=True)
-    results = []
-    for tile in (2**18, 410, 40, 3):
-        value = scg.estimate(entropy(behaviors, densities), tile)
-        results.append(torch.cat([value[None], *torch.autograd.grad(value, densities)]))
-    for other in results[1:]:
-        torch.testing.assert_close(other, results[0], rtol=1e-13, atol=1e-16)
 
 
 def test_without_gradients_the_value_is_the_same() -> None:

@@ -371,7 +371,10 @@ def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
     ("name", "value"),
     [
         ("generations/sign", np.zeros((6, 3), "i1")),
-        ("sessions/machine", None),
+        *(
+            (name, None)
+            for name in ("generations/behavior", "generations/mean", "final", "sessions", "sessions/machine")
+        ),
         ("sessions/machine", np.array([b"{"])),
         ("config", 7),
     ],
@@ -389,6 +392,7 @@ def test_missing_and_ill_shaped_parts_with_right_hashes_are_a_sentence(name: str
     for command in ("info", "resume", "repair"):
         found = ees(command, copied)
         assert found.returncode == 3 and found.stderr.startswith("ees-mpi: "), command
+        assert value is not None or f"damaged: it has no {name}" in found.stderr, found.stderr
         assert "Traceback" not in found.stderr
 
 

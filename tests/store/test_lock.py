@@ -33,11 +33,6 @@ def test_a_new_writer_waits_for_a_dying_one(tmp_path: Path, monkeypatch: pytest.
     Lock(tmp_path / "run.h5").release()
 
 
-def test_a_lock_file_left_by_a_killed_writer_is_no_obstacle(tmp_path: Path) -> None:
-    (tmp_path / "run.h5.lock").write_text('{"host": "gone", "pid": 1, "job": null, "since": "long ago"}')
-    Lock(tmp_path / "run.h5").release()
-
-
 @pytest.fixture
 def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(file: int, operation: int) -> None:

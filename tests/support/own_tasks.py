@@ -1,6 +1,8 @@
-"""Tasks and behaviours of a user: a base, a good task, and some that are wrong in one way."""
+"""Tasks and behaviours of a user: a base, good tasks, and some that are wrong in one way."""
 
 import math
+import os
+import signal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +43,42 @@ class Waves(Base):
         return Outcome(index, (value,), value, 1)
 
 
+class Interrupting(Waves):
+    """The interference task, which presses Ctrl-C before individual 5, some times, and only in its first run."""
+
+    presses = 0  # that are left
+
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        while index == 5 and Interrupting.presses:
+            Interrupting.presses -= 1
+            os.kill(os.getpid(), signal.SIGINT)
+        return super().evaluate(index, *rest)
+
+
+class Drawn(Base):
+    """A task that can be drawn: its behaviour is its first parameter, its picture is grey."""
+
+    step_seconds = 0.1
+    on_step: Any = None
+
+    def film(self, seed: int, view: Any) -> "Drawn":
+        self.view = view
+        return self
+
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        self.x = float(rest[0][0])
+        for step in range(4):
+            if self.on_step:
+                self.on_step(step)
+        return Outcome(index, (self.x,), self.x, 3)
+
+    def place(self) -> tuple[float]:
+        return (self.x,)
+
+    def picture(self) -> Any:
+        return np.full((self.view.height, self.view.width, 3), 99, np.uint8)
+
+
 class TwoPlaces(Base):
     """Offspring around x = 2 go one way, around x = -2 the other; one mean can hold only one of these places."""
 
@@ -74,30 +112,5 @@ class Marked(Base):
         self.behavior_dim = len(self.behavior)
 
 
-class TooLong(Base):
-    behavior = (1.0, 2.0)
-
-
-class Words(Base):
-    behavior = ("left",)
-
-
-class Odd(Base):
-    def initial(self, generator: Any) -> Any:
-        return np.zeros(3)
-
-
-class Nothing:
-    pass
-
-
 def two_numbers(rollout: "Rollout") -> tuple[float, float]:
     return float(rollout.observations[-1][0]), sum(rollout.rewards)
-
-
-def a_matrix(rollout: "Rollout") -> list[list[float]]:
-    return [[1.0, 2.0]]
-
-
-def words(rollout: "Rollout") -> list[str]:
-    return ["left", "right"]

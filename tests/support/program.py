@@ -22,6 +22,7 @@ import pytest
 from ees_mpi import registry
 from ees_mpi.cli import main as cli
 from ees_mpi.ranks import gpus
+from ees_mpi.registry import own
 from support import stand_in_gpu
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).parents[2]
 TESTS = CHECKOUT / "tests"
+OURS = (str(CHECKOUT), sys.prefix, sys.base_prefix)
 BIN = Path(sys.executable).parent
 MPIRUN = str(BIN / "mpirun")
 # A killed mpirun leaves its session folder behind, and a later one with the same process id then refuses to start.
@@ -123,6 +125,19 @@ def here(*arguments: str) -> CompletedProcess[str]:
         except SystemExit as leaving:
             code = int(leaving.code or 0)
     return CompletedProcess(words, code, *(stream.buffer.getvalue().decode() for stream in (out, err)))
+
+
+def forget_modules() -> None:
+    """Forget the modules that a test wrote, and their environments, as a new process would: another test has others."""
+    environments = sys.modules["gymnasium"].registry if "gymnasium" in sys.modules else {}
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if path and not path.startswith(OURS):
+            del sys.modules[name]
+            for spec in list(environments.values()):
+                if getattr(spec.entry_point, "__module__", None) == name:
+                    del environments[spec.id]
+    own.forget()
 
 
 def _gpus_of_the_test() -> AbstractContextManager[object]:

@@ -73,6 +73,9 @@ class Walk(gymnasium.Env):
         return self.seen(), self.x, False, False, {}
 
 
+gymnasium.register("Walk-v0", Walk)
+
+
 class Act:
     """A policy of one number, whose actions are random with `noisy`."""
 

@@ -1,5 +1,6 @@
 """Comparing, changing and damaging run files."""
 
+import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,6 +9,14 @@ import h5py
 import numpy as np
 
 from ees_mpi.store import records, texts
+from support.program import TESTS
+
+
+def stored(folder: Path, *names: str) -> Path:
+    """Unpack files of tests/data/format4 into a folder; return the path of the first."""
+    for name in names:
+        (folder / name).write_bytes(gzip.decompress((TESTS / "data" / "format4" / f"{name}.gz").read_bytes()))
+    return folder / names[0]
 
 
 def datasets(path: Path) -> dict[str, bytes]:

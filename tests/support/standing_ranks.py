@@ -14,9 +14,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import IO
 
-from support.program import CHECKOUT, MPIRUN, SESSIONS, environment, here
-
-OURS = (str(CHECKOUT), sys.prefix, sys.base_prefix)
+from support.program import MPIRUN, SESSIONS, environment, forget_modules, here
 
 
 class StandingRanks:
@@ -101,17 +99,9 @@ def serve(folder: Path) -> None:
             del os.environ[name]
         os.environ.update(variables)
         done = here(*words)
-        forget_modules_of_tests()
+        forget_modules()
         (folder / f"answer{rank}").write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
         (folder / "done").write_text(".")
-
-
-def forget_modules_of_tests() -> None:
-    """Forget the modules that a test wrote: the next test may have others of the same name."""
-    for name, module in list(sys.modules.items()):
-        path = getattr(module, "__file__", None)
-        if path and not path.startswith(OURS):
-            del sys.modules[name]
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: 
 
 def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
     config = CHECKOUT / "jobs" / "examples" / "own_task.toml"
-    run = train(tmp_path / "own.h5", str(config), "task.function=support.drawn_task:Drawn", "task.settings={}")
+    run = train(tmp_path / "own.h5", str(config), "task.function=support.own_tasks:Drawn", "task.settings={}")
     assert SAME in done("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64").stdout
     assert played(tmp_path / "own.mp4")[1] == (64, 64 + 44)
 

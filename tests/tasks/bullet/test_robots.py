@@ -73,12 +73,6 @@ def test_robots_alive_in_one_process_do_not_disturb_one_another() -> None:
         robot.close()
 
 
-def test_a_generator_goes_on_where_a_seed_begins(robot: Robot) -> None:
-    generator = np.random.default_rng(5)
-    assert robot.reset(generator).tobytes() == robot.reset(5).tobytes()
-    assert robot.reset(generator).tobytes() != robot.reset(5).tobytes()
-
-
 def test_observations_are_new_float32_arrays_within_5(robot: Robot) -> None:
     first = robot.reset(0)
     kept = first.copy()

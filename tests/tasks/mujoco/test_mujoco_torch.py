@@ -112,13 +112,6 @@ def play(notes: Any, state: Any, steps: int, watched: list[int], spoil: dict[int
     return notes.read(np.arange(4))
 
 
-def test_positions_are_noted_at_the_marks() -> None:
-    notes = play(*ledger(), 4, [], {})
-    assert notes.behavior.tolist() == [[2 + w, 0, 4 + w, 0] for w in range(4)]
-    assert notes.length.tolist() == [4] * 4 and notes.valid.all()
-    assert notes.fitness.tolist() == [4, 5, 6, 7]
-
-
 def test_a_broken_world_is_invalid_and_harms_no_other_sums() -> None:
     notes = play(*ledger(), 4, [1, 2], {2: ("qpos", 1, 5, np.nan)})
     assert notes.valid.tolist() == [True, False, True, True] and notes.length.tolist() == [4, 2, 4, 4]

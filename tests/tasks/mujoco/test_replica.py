@@ -16,7 +16,6 @@ from support.physics import Client, opened
 
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.mujoco.replica.engine import replica_plant
-from ees_mpi.tasks.mujoco.replica.impulses import sweeps
 from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
 
 ROBOTS = [Cheetah, Ant]
@@ -174,25 +173,3 @@ def test_robots_without_torques_come_to_rest_alike(robot: type[PaperRobot]) -> N
         expected, found = bullet.step(still)[0], replica.step(still)[0]
     np.testing.assert_allclose(found, expected, atol=5e-3)
     bullet.close()
-
-
-def solved(missing: list[float], matrix: Floats | None = None, friction: float = 0.5) -> list[float]:
-    matrix = np.eye(len(missing)) if matrix is None else matrix
-    impulses: list[float] = sweeps(matrix, np.array(missing), 0, 1, friction).tolist()
-    return impulses
-
-
-def test_a_contact_pushes_but_does_not_pull() -> None:
-    assert solved([2.0, 0.0, 0.0]) == [2.0, 0.0, 0.0]
-    assert solved([-2.0, 1.0, 1.0]) == [0.0, 0.0, 0.0]
-
-
-def test_friction_is_limited_by_the_impulse_of_the_contact() -> None:
-    assert solved([2.0, 0.3, 0.4]) == [2.0, 0.3, 0.4]
-    np.testing.assert_allclose(solved([2.0, 3.0, 4.0]), [2.0, 0.6, 0.8])
-
-
-def test_five_sweeps_do_not_reach_the_exact_solution_of_coupled_rows() -> None:
-    matrix = np.array([[1.0, 0.9], [0.9, 1.0]])
-    found = sweeps(matrix, np.array([1.0, 0.95]), 0, 2, 0.0)
-    assert 1e-3 < np.abs(matrix @ found - [1.0, 0.95]).max() < 0.1
