@@ -16,6 +16,7 @@ from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, subject, titles
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
+from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import EesError, TrustError
@@ -34,7 +35,7 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Pa
     with ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
         for run in runs:
-            offspring.check_committed(run)
+            check_committed(run)
             run.check_all()
         page = render(runs, thumbnails)
     with written(target, "w") as file:

@@ -25,6 +25,8 @@ from ees_mpi.terminal import is_utf8
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
+    from ees_mpi.store.reader import Run
+
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R", bound="DataclassInstance")
@@ -135,6 +137,12 @@ def path_of(run: Any, name: str = "run") -> Path:
         raise RunFileError(f"{path} is {kind}; expected a run file")
     beside(path, run=True)
     return path
+
+
+def check_committed(run: "Run") -> None:
+    """Raise a RunFileError if a run has no generation yet."""
+    if run.generations == 0:
+        raise RunFileError(f"{run.path} has no committed generation yet")
 
 
 def counted(name: str, number: int, count: int) -> int:

@@ -166,7 +166,7 @@ def _cell(value: Any) -> str:
 
 def in_order(files: Sequence[Facts], wanted: str | None) -> list[Facts]:
     """Return files sorted by a fact, a result or a key of the config; a minus in front: the largest first."""
-    if not wanted:
+    if not wanted or not files:
         return list(files)
     name, falling = wanted.removeprefix("-"), wanted.startswith("-")
     values = [{**dict(flat(facts["config"])), **facts, **facts["results"]} for facts in files]
