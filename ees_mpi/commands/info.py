@@ -36,11 +36,11 @@ def task_name(config: Config) -> str:
 
 
 def summarize(run: Run) -> dict[str, Any]:
-    """Return the facts that `info` prints."""
-    config, sessions = run.config, run.sessions()
+    config, sessions, kind = run.config, run.sessions(), str(run.attributes.get("kind", "run"))
+    rollouts = config.task.rollouts * (config.method.rollouts if kind == "run" else 1)  # offspring do not adapt
     return {
         "format_version": int(run.attributes["format_version"]),
-        "kind": str(run.attributes.get("kind", "run")),
+        "kind": kind,
         "method": config.method.name,
         "task": config.task_name,
         "engine": config.task.engine or None,
@@ -58,7 +58,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "sessions": len(sessions),
         "devices": sorted({str(session["machine"].get("device", "cpu")) for session in sessions}),
         "deterministic": config.task.deterministic,
-        "evaluations": run.generations * config.population.size * config.method.rollouts * config.task.rollouts,
+        "evaluations": run.generations * config.population.size * rollouts,
         "steps": steps_until(run, run.generations),
         "started_from": json.loads(run.attributes["started_from"] or "null"),
         "checked": CHECKED,
