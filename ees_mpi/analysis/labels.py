@@ -50,12 +50,10 @@ class Subject:
 
     @property
     def trained(self) -> bool:
-        """Whether the rows are generations of training."""
         return self.generation is None
 
 
 def subject(run: Run) -> Subject:
-    """Return the subject of a file."""
     own = run.config.method.algorithm
     if run.attributes["kind"] == "run":
         return Subject(run.run_id, own)

@@ -24,8 +24,7 @@ class Offspring:
 
     @property
     def distance(self) -> Floats:
-        """Return the distances [n] from the origin."""
-        return np.asarray(np.sqrt(np.square(self.position).sum(axis=1)))
+        return np.asarray(np.linalg.norm(self.position, axis=1))  # [n], from the origin
 
 
 def read_offspring(run: Run, generation: int | None = None) -> Offspring:

@@ -35,7 +35,6 @@ class Word(click.ParamType):  # type: ignore[type-arg]
         self.option = option
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value of a word."""
         names = self.option.names or [self.option.metavar.removesuffix(" ...")]
         return self.option.kind.value_of(names[-1], value) if isinstance(value, str) else value
 

@@ -272,6 +272,5 @@ def logged_outcomes(run: Run, generation: int) -> Outcomes:
 
 
 def learned_after(run: Run, generation: int) -> Arrays:
-    """Return the learned arrays after the update of a generation."""
     last = generation + 1 == run.generations
     return State.from_arrays(run.state_arrays()).learned if last else run.learned(generation + 1)
