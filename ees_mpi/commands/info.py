@@ -143,8 +143,7 @@ def table(files: Sequence[Facts]) -> list[tuple[str, ...]]:
     """Return the rows of a table of several files, headings first, with the keys in which their configs differ."""
     flats = [dict(flat(facts["config"])) for facts in files]
     everywhere = [key for key in flats[0] if key not in NOT_SHOWN and all(key in config for config in flats)]
-    differ = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)]
-    keys = differ[:MOST_KEYS]
+    keys = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)][:MOST_KEYS]
     results = [name for name in COLUMNS if any(facts["results"].get(name) is not None for facts in files)]
     first = ["file", *(["kind"] if any(facts["kind"] != "run" for facts in files) else []), "task", "objective"]
     rows = [(*first, *keys, "seed", "generations", *results, "ended")]

@@ -239,9 +239,8 @@ def verify_updates(ranks: Ranks, path: Path) -> list[str]:
     with ranks.together():
         run.check_noise(update.noise)
     updates = min(run.generations, int(ranks.allgather(np.array([run.generations]), [1] * ranks.size).min()))
-    state = State(
-        0, run.learned(0), run.config.method.moments(run.config.task, run.learned(0)), run.observation_sums(0)
-    )
+    learned = run.learned(0)
+    state = State(0, learned, run.config.method.moments(run.config.task, learned), run.observation_sums(0))
     for g in range(updates):
         with ranks.together():
             draw, outcomes = run.draw(g), logged_outcomes(run, g)
