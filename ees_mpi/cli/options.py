@@ -111,9 +111,8 @@ def _start_minutes() -> click.Parameter:
         ranks.begin_start(minutes)
 
     about = "End the job if MPI has not started on all ranks after this time."
-    made = parameter(
-        "start_minutes", Option(about, number(high=1e6), "--start-minutes X", default=process.DEFAULT_MINUTES)
-    )
+    limit = Option(about, number(high=1e6), "--start-minutes X", default=process.DEFAULT_MINUTES)
+    made = parameter("start_minutes", limit)
     made.default, made.envvar = process.DEFAULT_MINUTES, process.START_MINUTES
     made.callback, made.expose_value = begin, False
     return made

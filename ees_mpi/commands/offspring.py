@@ -132,9 +132,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
 
 def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -> Config:
     """Return the config of the offspring: a population that logs the standard deviation of each row."""
-    population = Diagonal(
-        size=request.count, std=min(stds), antithetic=False, std_floor=min(stds), std_ceiling=max(stds)
-    )
+    low, high = min(stds), max(stds)
+    population = Diagonal(size=request.count, std=low, antithetic=False, std_floor=low, std_ceiling=high)
     run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
     if request.starts:
         if not task.starts:
