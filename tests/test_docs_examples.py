@@ -11,9 +11,9 @@ import click
 import pytest
 from support.program import CHECKOUT, done, ees, needs_results, sets
 
+from ees_mpi.cli.files import pages
 from ees_mpi.cli.help import EXAMPLES, GROUPS
 from ees_mpi.cli.main import cli
-from ees_mpi.commands.docs import pages
 
 DOCS = CHECKOUT / "ees_mpi" / "docs"
 SHORT = sets("run.generations=4", "run.fsync=false")  # keys that are in no default file name

@@ -50,12 +50,10 @@ class Subject:
 
     @property
     def trained(self) -> bool:
-        """Whether the rows are generations of training."""
         return self.generation is None
 
 
 def subject(run: Run) -> Subject:
-    """Return the subject of a file."""
     own = run.config.method.algorithm
     if run.attributes["kind"] == "run":
         return Subject(run.run_id, own)
@@ -108,13 +106,19 @@ def label(run: Run) -> str:
 
 
 def group_names(runs: Sequence[Run]) -> list[str]:
-    """Return for each run its label and the settings in which the runs of that label differ; seeds share a name."""
+    """Return for each run its label and the settings in which the runs of that label differ; seeds share a name.
+
+    A name has a few of the settings, or all if runs that differ in others would share it.
+    """
     labels = [label(run) for run in runs]
     configs = [settings(run.config.sections()) for run in runs]
     names = []
     for run, name, config in zip(runs, labels, configs, strict=True):
-        keys = differing([other for other, same in zip(configs, labels, strict=True) if same == name])
-        shown = [f"{key.removesuffix('.name').rpartition('.')[2]} {config.get(key)}" for key in keys[:MOST]]
+        members = [other for other, same in zip(configs, labels, strict=True) if same == name]
+        keys = differing(members)
+        alike = [other for other in members if all(other.get(key) == config.get(key) for key in keys[:MOST])]
+        most = len(keys) if differing(alike) else MOST
+        shown = [f"{key.removesuffix('.name').rpartition('.')[2]} {config.get(key)}" for key in keys[:most]]
         names.append(name if run.given_label else ", ".join([name, *shown]))
     return names
 

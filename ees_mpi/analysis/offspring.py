@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.commands.arguments import check_committed
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.store.reader import Run
@@ -23,8 +24,7 @@ class Offspring:
 
     @property
     def distance(self) -> Floats:
-        """Return the distances [n] from the origin."""
-        return np.asarray(np.sqrt(np.square(self.position).sum(axis=1)))
+        return np.asarray(np.linalg.norm(self.position, axis=1))  # [n], from the origin
 
 
 def read_offspring(run: Run, generation: int | None = None) -> Offspring:
@@ -89,12 +89,6 @@ def check_generation(run: Run, generation: int | None) -> int:
     if generation is not None and not 0 <= generation < run.generations:
         raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations - 1}")
     return run.generations - 1 if generation is None else generation
-
-
-def check_committed(run: Run) -> None:
-    """Raise a RunFileError if a run has no generation yet."""
-    if run.generations == 0:
-        raise RunFileError(f"{run.path} has no committed generation yet")
 
 
 def check_one_task(runs: Sequence[Run]) -> None:

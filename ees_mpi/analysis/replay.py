@@ -16,9 +16,9 @@ import numpy as np
 
 from ees_mpi.analysis import video
 from ees_mpi.analysis.labels import subject
-from ees_mpi.analysis.offspring import check_committed, extremes, positions
+from ees_mpi.analysis.offspring import extremes, positions
 from ees_mpi.analysis.together import Scene
-from ees_mpi.commands.arguments import counted
+from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest

@@ -16,6 +16,7 @@ from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, subject, titles
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
+from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import EesError, TrustError
@@ -34,7 +35,7 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Pa
     with ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
         for run in runs:
-            offspring.check_committed(run)
+            check_committed(run)
             run.check_all()
         page = render(runs, thumbnails)
     with written(target, "w") as file:
@@ -50,23 +51,18 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         frames, maps, caption = charts.behaviors(runs, run_names(runs))
         sections = {"Over generations": _curves(runs)}
         if len(runs) == 1:
-            last = run.generations - 1
-            individuals = run.config.population.has_individuals
-            acting = f"Extremes of generation {last}" if individuals else f"The mean after generation {last}"
-            sections |= {acting: _extremes(run, thumbnails), "Time": _times(run)}
-        sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
-        if len(runs) == 1:
-            summary = _facts(run)
+            summary, state = _facts(run), f"; state after the last generation {summarize(run)['state_sha256']}"
+            subtitle = f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}"
+            unfinished = f"{run.generations} of {run.config.run.generations} generations"
+            acting = "Extremes of" if run.config.population.has_individuals else "The mean after"
+            sections[f"{acting} generation {run.generations - 1}"] = _extremes(run, thumbnails)
+            sections["Time"] = _times(run)
         else:  # a table of their last numbers, and of the keys in which they differ
             head, *rows = table([read(member.path) for member in runs])
             place = {member.path: color for color, members in enumerate(groups(runs).values()) for member in members}
-            summary = _table(head, rows, [charts.key(place[member.path]) for member in runs])
-    unfinished = f"{done} of {len(runs)} runs are complete"
-    subtitle, state = f"{len(runs)} runs", ""
-    if len(runs) == 1:
-        unfinished = f"{run.generations} of {run.config.run.generations} generations"
-        subtitle = f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}"
-        state = f"; state after the last generation {summarize(run)['state_sha256']}"
+            summary, state = _table(head, rows, [charts.key(place[member.path]) for member in runs]), ""
+            subtitle, unfinished = f"{len(runs)} runs", f"{done} of {len(runs)} runs are complete"
+    sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     texts = {
         "title": f"{'' if subject(run).trained else 'Sample of offspring: '}{labels} on {task_name(run.config)}",
@@ -111,7 +107,6 @@ def _curves(runs: Sequence[Run]) -> str:
 
 
 def _facts(run: Run) -> str:
-    """Return the main numbers of the run."""
     facts, sessions = summarize(run), run.sessions()
     std = np.asarray(run["std"][run.generations - 1]) if "std" in run.names else np.array(run.config.population.std)
     learned = f" (learned; {std.min():.3g} to {std.max():.3g})" if "std" in run.names else ""
@@ -172,7 +167,6 @@ def _acted(run: Run, choice: Choice, actor: Drawable | None) -> str:
 
 
 def _times(run: Run) -> str:
-    """Return the times by phase, by rank and by session."""
     spent = {phase: float(np.nansum(run[f"seconds_{phase}"][:])) for phase in PHASES}
     total = sum(spent.values()) or 1.0
     phases = [[phase, f"{spent[phase]:.4g} s", f"{spent[phase] / total:.1%}", PHASES[phase]] for phase in PHASES]

@@ -204,7 +204,6 @@ def _framed(figure: Figure, panel: Axes) -> str:
 
 
 def _plane(names: Sequence[str], ends: Sequence[tuple[float, float]]) -> str:
-    """Return the axes of a map."""
     figure, panel = _axes(4.0, 3.8, (0.14, 0.12, 0.84, 0.86))
     panel.set(xlim=ends[0], ylim=ends[1], xlabel=names[0], ylabel=names[1])
     for draw, (low, high) in zip((panel.axvline, panel.axhline), ends, strict=True):

@@ -7,7 +7,6 @@ move along x only, and every robot leaves a trail. The colour of a robot is the 
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -112,26 +111,19 @@ class Scene:
         spread = np.linspace(-0.5, 0.5, len(away)).tolist()
         return [(0.9 if x > 0 else 4.2) + more for (x, _, _), more in zip(away, spread, strict=True)]
 
-    @cached_property
     def _cameras(self) -> list[Pinhole]:
         """Return the camera of each frame: it moves away until it sees the ends of all walks, and then stands still."""
         nearest = NEAREST * self._length / (2 * math.tan(LENS / 2))
         begin = Pinhole(np.zeros(2), nearest, ELEVATION[self._axes], self._large)
         first = begin.fitted(self._ends[0].reshape(-1, 3), nearest)
         last = begin.fitted(self._ends.reshape(-1, 3), nearest)
+        turn, away = last.target - first.target, last.distance - first.distance
         time = np.clip(np.arange(self.count) / (ZOOM * self.count), 0.0, 1.0)
         shares = (time * time * (3 - 2 * time)).tolist()
-        return [
-            replace(
-                last,
-                target=first.target + share * (last.target - first.target),
-                distance=first.distance + share * (last.distance - first.distance),
-            )
-            for share in shares
-        ]
+        return [replace(last, target=first.target + s * turn, distance=first.distance + s * away) for s in shares]
 
     def frames(self) -> Iterator[Pixels]:
-        for number, camera in enumerate(self._cameras):
+        for number, camera in enumerate(self._cameras()):
             image = self._image.new("RGB", self._large, FLOOR)
             draw = self._draw.Draw(image)
             (self._lanes if self._axes == 1 else self._rings)(draw, camera)

@@ -49,6 +49,10 @@ class Shot:
     def pixels(self) -> Pixels:
         return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.shape)
 
+    @property
+    def finite(self) -> bool:
+        return all(map(math.isfinite, self.position))
+
 
 Film = tuple[str, Sequence[Shot]]  # a title, and the pictures of one individual in order
 
@@ -124,11 +128,12 @@ class Sheet:
         panel.paste(self._operations.pad(picture, (self._w, self._h), color=GREY), (0, 0))
         draw = self._draw.Draw(panel)
         draw.text((8, self._h + 4), title, BLACK, self._large)
-        draw.text((8, self._h + 24), _caption(shot.position), BLACK, self._small)
+        numbers = "   ".join(f"{axis} {value:+.2f}" for axis, value in zip("xy", shot.position, strict=False))
+        draw.text((8, self._h + 24), numbers if shot.finite else "not finite", BLACK, self._small)
         draw.text((self._w - 8, self._h + 24), f"{shot.seconds:.1f} s", GREY, self._small, anchor="ra")
-        path = [s.position for s in shots if s.position and all(map(math.isfinite, s.position))]
+        path = [(*shot.position, 0.0)[:2] for shot in shots if shot.position and shot.finite]  # of a cheetah y is 0
         if path:
-            self._map(draw, [(*position, 0.0)[:2] for position in path])  # of a cheetah y is 0
+            self._map(draw, path)
         draw.line((self._w - 1, 0, self._w - 1, self._h + CAPTION), WHITE)
         return panel
 
@@ -145,9 +150,3 @@ class Sheet:
             draw.line(points, ORANGE, 1)
         x, y = points[-1]
         draw.ellipse((x - 2, y - 2, x + 2, y + 2), ORANGE)
-
-
-def _caption(position: Sequence[float]) -> str:
-    if not all(map(math.isfinite, position)):
-        return "not finite"
-    return "   ".join(f"{axis} {value:+.2f}" for axis, value in zip("xy", position, strict=False))

@@ -70,7 +70,6 @@ def _interrupted_later() -> Iterator[None]:
 
 
 def table(runs: Sequence[Run]) -> list[str]:
-    """Return the table as lines."""
     rows = [("run", "done", "s/gen", "to go", *SHOWN.values())]
     for run, name in zip(runs, run_names(runs), strict=True):
         seconds, done = seconds_per_generation(run), f"{run.generations}/{run.config.run.generations}"

@@ -13,12 +13,14 @@ import click
 
 from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
-from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Name, Option, path_of, whole
+from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Option, path_of, whole
 from ees_mpi.commands.requests import Json, KeyChanges, RunArgument, RunArguments, SourceArgument, changes_of
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.registry import unknown
 from ees_mpi.terminal import say_on_stderr
 
 MOST_SEEDS = 10_000
+FIRST_PAGES = ("first_steps", "tutorial", "config", "python", "ask_tell", "plugins", "format")
 PRESETS = {  # headings, and words in the first line of a preset's file; the last heading that fits is taken
     "The paper's experiments": "",
     "The same with the settings of the authors' released program": "released program",
@@ -62,7 +64,7 @@ def info(
     summaries, failed = [], []
     for run in runs:
         try:
-            summaries.append(info.read(Path(run)))
+            summaries.append(info.read(run))
         except RunFileError as error:
             if len(runs) == 1:
                 raise
@@ -104,7 +106,7 @@ def export(
     generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", ANY_WHOLE)] = None,
     individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", whole())] = None,
     component: Annotated[int | None, Option("The mean, of a mixture.", whole())] = None,
-    out: Annotated[Name | None, Option("[default: policy.npz or RUN.csv]", FILE, "-o, --out FILE")] = None,
+    out: Annotated[Path | None, Option("[default: policy.npz or RUN.csv]", FILE, "-o, --out FILE")] = None,
 ) -> None:
     """Write a policy or the metrics of a run file for other programs.
 
@@ -121,9 +123,8 @@ def export(
     from ees_mpi.commands.export import export_csv, export_policy
     from ees_mpi.store.reader import open_run
 
-    target = Path(out) if out else None
     with open_run(path_of(run)) as opened:
-        written = [export_csv(opened, target)] if table else export_policy(opened, target, *given.values())
+        written = [export_csv(opened, out)] if table else export_policy(opened, out, *given.values())
     echo("\n".join(map(str, written)))
 
 
@@ -159,7 +160,7 @@ def sweep(
     source: SourceArgument,
     settings: KeyChanges = None,
     seeds: Annotated[Sequence[int], Option("Random seeds, one run each: 0-5 or 1,4,7.", SEEDS)] = (),
-    out: Annotated[Name | None, Option("The folder of the run files.", FILE, "-o, --out FOLDER")] = None,
+    out: Annotated[Path | None, Option("The folder of the run files.", FILE, "-o, --out FOLDER")] = None,
 ) -> None:
     """Print one `ees-mpi train` command for each run of a sweep.
 
@@ -172,7 +173,7 @@ def sweep(
         words = [word for setting in chosen for word in ("--set", setting)]
         if seeds:
             words[-2:] = ["--seed", words[-1].removeprefix("run.seed=")]
-        echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str(Path(out or "") / file)]))
+        echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str((out or Path()) / file)]))
 
 
 def _print_notes(notes: Sequence[str]) -> None:
@@ -230,26 +231,34 @@ def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
         echo("\n".join(lines))
 
 
+def pages() -> dict[str, str]:
+    """Return the text of all pages by topic: those for beginners first, then the others by name."""
+    files = (Path(__file__).parents[1] / "docs").glob("*.md")
+    texts = {file.stem: re.sub(r"^<!--.*-->\n", "", file.read_text("utf-8"), flags=re.MULTILINE) for file in files}
+    return {topic: texts[topic] for topic in (*FIRST_PAGES, *sorted(texts.keys() - set(FIRST_PAGES)))}
+
+
 @command()
 def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     """Print a page of the documentation, or the list of pages."""
-    from ees_mpi.commands.docs import page, pages
-
-    if topic:
-        text = page(topic)
-        if sys.stdout.isatty() and not ranks.launched()[0]:
-            click.echo_via_pager(text)
-        else:
-            echo(text, nl=False)
-        return
-    for name, text in pages().items():
-        title = text.partition("\n")[0].lstrip("# ")
-        echo(f"{name:14} {title}")
-    echo("\n`ees-mpi docs TOPIC` prints a page.")
+    known, name = pages(), topic.lower().removesuffix(".md").replace("-", "_")
+    if not topic:
+        for page, text in known.items():
+            title = text.partition("\n")[0].lstrip("# ")
+            echo(f"{page:14} {title}")
+        echo("\n`ees-mpi docs TOPIC` prints a page.")
+    elif name not in known:
+        message = unknown(topic, known)
+        listed = "" if "expected one of" in message else f" The pages are: {', '.join(known)}"
+        raise ConfigError(f"docs: {message}{listed}")
+    elif sys.stdout.isatty() and not ranks.launched()[0]:
+        click.echo_via_pager(known[name])
+    else:
+        echo(known[name], nl=False)
 
 
 @command()
-def jobs(folder: Annotated[Name | None, Option("Copy them into this folder.", FILE, "--copy FOLDER")] = None) -> None:
+def jobs(folder: Annotated[Path | None, Option("Copy them into this folder.", FILE, "--copy FOLDER")] = None) -> None:
     """List the job scripts and the examples, or copy them."""
     from ees_mpi.commands.jobs import JOBS, copy_jobs, describe, job_files
 
@@ -257,5 +266,4 @@ def jobs(folder: Annotated[Name | None, Option("Copy them into this folder.", FI
         for file in job_files():
             echo(f"{file.relative_to(JOBS)!s:28} {describe(file)}")
         return
-    copied = copy_jobs(Path(folder))
-    echo(f"{folder}: {len(copied)} files; begin with README.md")
+    echo(f"{folder}: {len(copy_jobs(folder))} files; begin with README.md")

@@ -8,7 +8,7 @@ import click
 
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
-from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Name, Option, number, whole
+from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Option, number, whole
 from ees_mpi.commands.requests import CompareRequest, FigureRequest, Generation, Json, ReplayRequest, RunArguments
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
@@ -35,21 +35,21 @@ def figure(
         return
     if not name:
         raise ConfigError("expected NAME RUN.h5 ...; --list prints the names")
-    echo(f"{draw(name, [Path(run) for run in runs], request)}")
+    echo(str(draw(name, runs, request)))
 
 
 @command(trusts=True)
-def replay(run: Annotated[Name, Option("", RUN_FILE, "RUN.h5|POLICY.npz")], request: ReplayRequest) -> None:
+def replay(run: Annotated[Path, Option("", RUN_FILE, "RUN.h5|POLICY.npz")], request: ReplayRequest) -> None:
     from ees_mpi.analysis.replay import replay
 
     machine.check_threads()
-    replay(Path(run), request, say)
+    replay(run, request, say)
 
 
 @command(trusts=True)
 def report(
     runs: RunArguments,
-    out: Annotated[Name | None, Option("[default: RUN-report.html]", FILE, "-o, --out FILE.html")] = None,
+    out: Annotated[Path | None, Option("[default: RUN-report.html]", FILE, "-o, --out FILE.html")] = None,
     thumbnails: Annotated[int, Option("Extremes to show.", whole(0, 64))] = 8,
 ) -> None:
     """Write a web page about a run, or about several.
@@ -59,7 +59,7 @@ def report(
     from ees_mpi.analysis.report import write_report
 
     machine.check_threads()
-    echo(f"{write_report([Path(run) for run in runs], Path(out) if out else None, thumbnails)}")
+    echo(str(write_report(runs, out, thumbnails)))
 
 
 @command(trusts=True)
@@ -73,7 +73,7 @@ def watch(
     """Show the progress of runs as a table, until all are complete."""
     from ees_mpi.analysis.watch import watch
 
-    watch([Path(run) for run in runs], sys.stdout, every, once)
+    watch(runs, sys.stdout, every, once)
 
 
 class Sides(click.Command):
@@ -114,7 +114,7 @@ def metrics(
     settings = [measures.Settings(radius, cell, measures.bandwidth(word)) for word in bandwidth.split(",")]
     rows = []
     for path in runs:
-        facts, lines = summaries.read_measures(Path(path), generation, every, settings)
+        facts, lines = summaries.read_measures(path, generation, every, settings)
         rows += facts
         for line in [] if as_json else lines:
             echo(line)

@@ -35,7 +35,6 @@ class Word(click.ParamType):  # type: ignore[type-arg]
         self.option = option
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value of a word."""
         names = self.option.names or [self.option.metavar.removesuffix(" ...")]
         return self.option.kind.value_of(names[-1], value) if isinstance(value, str) else value
 
@@ -112,9 +111,8 @@ def _start_minutes() -> click.Parameter:
         ranks.begin_start(minutes)
 
     about = "End the job if MPI has not started on all ranks after this time."
-    made = parameter(
-        "start_minutes", Option(about, number(high=1e6), "--start-minutes X", default=process.DEFAULT_MINUTES)
-    )
+    limit = Option(about, number(high=1e6), "--start-minutes X", default=process.DEFAULT_MINUTES)
+    made = parameter("start_minutes", limit)
     made.default, made.envvar = process.DEFAULT_MINUTES, process.START_MINUTES
     made.callback, made.expose_value = begin, False
     return made

@@ -24,7 +24,7 @@ from ees_mpi.generation.climbing import climb
 from ees_mpi.generation.evaluation import Evaluation, from_starts
 from ees_mpi.generation.results import Adapted
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import Arrays, Singles
+from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store import fold, texts
@@ -98,6 +98,8 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     with ranks.together():
         if ranks.is_root:
             attributes = {
+                "format": FORMAT,
+                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "method": adapted.how,
                 "run": json.dumps(parent.about),
                 "config": parent.config.to_toml(),
@@ -105,7 +107,10 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
                 "training_steps": parent.about["training_steps"],
                 **adapted.attributes,
             }
-            write_adaptation(out, attributes, {**adapted.groups, "evaluations": scores})
+            groups = {**adapted.groups, "evaluations": scores}
+            named = {f"{group}/{name}": array for group in groups for name, array in groups[group].items()}
+            with replaced(out, RunFileError) as fresh:
+                fold.write_arrays(fresh, attributes, named)
             mean = np.nanmean(scores["fitness"])
             said = adapted.sentence.format(direction=direction)
             say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
@@ -192,10 +197,3 @@ def is_adaptation(path: Path) -> bool:
 
 def read_adaptation(path: Path) -> Adaptation:
     return Adaptation(path, *read_arrays(path, FORMAT))
-
-
-def write_adaptation(out: Path, attributes: Mapping[str, Any], groups: Mapping[str, Arrays]) -> None:
-    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    named = {f"{group}/{name}": array for group, arrays in groups.items() for name, array in arrays.items()}
-    with replaced(out, RunFileError) as fresh:
-        fold.write_arrays(fresh, {"format": FORMAT, "created": created, **attributes}, named)

@@ -7,6 +7,7 @@ it come the option of `ees-mpi`, a line of `help(ees_mpi.sample)`, and the check
 import inspect
 import math
 import os
+import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,8 @@ from ees_mpi.terminal import is_utf8
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    from ees_mpi.store.reader import Run
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -137,6 +140,12 @@ def path_of(run: Any, name: str = "run") -> Path:
     return path
 
 
+def check_committed(run: "Run") -> None:
+    """Raise a RunFileError if a run has no generation yet."""
+    if run.generations == 0:
+        raise RunFileError(f"{run.path} has no committed generation yet")
+
+
 def counted(name: str, number: int, count: int) -> int:
     """Return a number below `count`; a negative one counts from the end."""
     if not -count <= number < count:
@@ -153,11 +162,11 @@ def _policy(name: str, value: Any) -> Any:
 
 def _panel(name: str, text: str) -> tuple[int, int]:
     """Return the width and the height of WIDTHxHEIGHT: even numbers, as video formats need them."""
-    words = text.lower().split("x")
-    plain = len(words) == 2 and all(word.isascii() and word.isdigit() and len(word) < 5 for word in words)
-    if not plain or not all(int(word) % 2 == 0 and 64 <= int(word) <= 4096 for word in words):
+    match = re.fullmatch("([0-9]{2,4})x([0-9]{2,4})", text.lower())
+    width, height = map(int, match.groups()) if match else (0, 0)
+    if not all(side % 2 == 0 and 64 <= side <= 4096 for side in (width, height)):
         raise ConfigError(f"{name} {text}: expected WIDTHxHEIGHT in even numbers of pixels from 64 on, e.g. 320x240")
-    return int(words[0]), int(words[1])
+    return width, height
 
 
 def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:

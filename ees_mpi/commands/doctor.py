@@ -120,8 +120,7 @@ def _packages(here: dict[str, str]) -> Iterator[Finding]:
         versions = {package: machine.version(package) for package in packages}
         missing = [package for package, version in versions.items() if version == "none"]
         if missing:
-            result = f"{purpose}: no {', '.join(missing)}; pip install 'ees_mpi[{extra}]'"
-            yield "note", f"[{extra}]", result
+            yield "note", f"[{extra}]", f"{purpose}: no {', '.join(missing)}; pip install 'ees_mpi[{extra}]'"
         else:
             build = {name: f", build {here[f'{name}_build']}" if f"{name}_build" in here else "" for name in packages}
             listed = ", ".join(f"{package} {version}{build[package]}" for package, version in versions.items())

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.commands.arguments import counted
+from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.outcomes import Singles
@@ -84,8 +84,7 @@ def export_csv(run: Run, out: Path | None) -> Path:
     """Write the metrics, the times and the digests of all generations; return the file."""
     target = out or run.path.with_suffix(".csv")
     check_writable(target, suffixes=[".csv"], sources=[run.path])
-    if run.generations == 0:
-        raise RunFileError(f"{run.path} has no committed generation yet")
+    check_committed(run)
     run.check_all()
     columns: dict[str, Any] = {"generation": np.arange(run.generations)}
     for name in run.names:
@@ -121,6 +120,7 @@ def export_policy(
     if individual is not None and generation is None:
         generation = -1
     if generation is not None:
+        check_committed(run)
         generation = counted("--generation", generation, run.generations)
     start = starting_point.read(run, generation)
     mean, std = start.statistics

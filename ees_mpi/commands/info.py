@@ -36,11 +36,11 @@ def task_name(config: Config) -> str:
 
 
 def summarize(run: Run) -> dict[str, Any]:
-    """Return the facts that `info` prints."""
-    config, sessions = run.config, run.sessions()
+    config, sessions, kind = run.config, run.sessions(), str(run.attributes.get("kind", "run"))
+    rollouts = config.task.rollouts * (config.method.rollouts if kind == "run" else 1)  # offspring do not adapt
     return {
         "format_version": int(run.attributes["format_version"]),
-        "kind": str(run.attributes.get("kind", "run")),
+        "kind": kind,
         "method": config.method.name,
         "task": config.task_name,
         "engine": config.task.engine or None,
@@ -58,7 +58,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "sessions": len(sessions),
         "devices": sorted({str(session["machine"].get("device", "cpu")) for session in sessions}),
         "deterministic": config.task.deterministic,
-        "evaluations": run.generations * config.population.size * config.method.rollouts * config.task.rollouts,
+        "evaluations": run.generations * config.population.size * rollouts,
         "steps": steps_until(run, run.generations),
         "started_from": json.loads(run.attributes["started_from"] or "null"),
         "checked": CHECKED,
@@ -143,8 +143,7 @@ def table(files: Sequence[Facts]) -> list[tuple[str, ...]]:
     """Return the rows of a table of several files, headings first, with the keys in which their configs differ."""
     flats = [dict(flat(facts["config"])) for facts in files]
     everywhere = [key for key in flats[0] if key not in NOT_SHOWN and all(key in config for config in flats)]
-    differ = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)]
-    keys = differ[:MOST_KEYS]
+    keys = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)][:MOST_KEYS]
     results = [name for name in COLUMNS if any(facts["results"].get(name) is not None for facts in files)]
     first = ["file", *(["kind"] if any(facts["kind"] != "run" for facts in files) else []), "task", "objective"]
     rows = [(*first, *keys, "seed", "generations", *results, "ended")]
@@ -166,7 +165,7 @@ def _cell(value: Any) -> str:
 
 def in_order(files: Sequence[Facts], wanted: str | None) -> list[Facts]:
     """Return files sorted by a fact, a result or a key of the config; a minus in front: the largest first."""
-    if not wanted:
+    if not wanted or not files:
         return list(files)
     name, falling = wanted.removeprefix("-"), wanted.startswith("-")
     values = [{**dict(flat(facts["config"])), **facts, **facts["results"]} for facts in files]

@@ -132,9 +132,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
 
 def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -> Config:
     """Return the config of the offspring: a population that logs the standard deviation of each row."""
-    population = Diagonal(
-        size=request.count, std=min(stds), antithetic=False, std_floor=min(stds), std_ceiling=max(stds)
-    )
+    low, high = min(stds), max(stds)
+    population = Diagonal(size=request.count, std=low, antithetic=False, std_floor=low, std_ceiling=high)
     run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
     if request.starts:
         if not task.starts:
@@ -250,9 +249,8 @@ def offspring_of(
 ) -> Outcomes:
     """Return the outcomes of all offspring of learned arrays; `with_mean`: and last that of the unperturbed mean."""
     size = evaluation.config.population.size
-    outcomes = outcomes_of(
-        evaluation, Work(learned, drawn, statistics, np.zeros(size, np.bool_)), size + with_mean, row
-    )
+    work = Work(learned, drawn, statistics, np.zeros(size, np.bool_))
+    outcomes = outcomes_of(evaluation, work, size + with_mean, row)
     if (valid := int(outcomes.valid[:size].sum())) < 2:
         raise collective(TaskError(f"{size - valid} of {size} rollouts are not finite"))
     return outcomes
@@ -289,11 +287,10 @@ def evaluate(
         if ranks.is_root:
             about = {**parent.about, "setting": {"std": list(stds)}}
             about |= {"second_generation": notes} if notes else {}
+            note = json.dumps(about)
             here = {**machine.fingerprint(uses_torch(parent.config)), **evaluation.described}
             with replaced(out, RunFileError) as fresh:
-                writer = RunWriter.create(
-                    fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=json.dumps(about)
-                )
+                writer = RunWriter.create(fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=note)
                 writer.begin_session(0, ranks.size, ranks.nodes, here)
                 for record, after_it in rows:
                     writer.commit(record.generation, record.arrays, after_it)

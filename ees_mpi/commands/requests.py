@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Parameters that several commands have.
 RunArgument = Annotated["str | os.PathLike[str] | Run", Option("A run file, or the open run.", RUN_FILE, "RUN.h5")]
-RunArguments = Annotated[Sequence[Name], Option("", RUN_FILE, "RUN.h5 ...")]
+RunArguments = Annotated[Sequence[Path], Option("", RUN_FILE, "RUN.h5 ...")]
 SourceArgument = Annotated[str, Option("", kinds.PRESET, "PRESET|FILE.toml")]
 Changes = Mapping[str, Any] | None
 KEYS = 'Set a key of the config; repeatable. In Python: {"population.std": 0.05, "run.seed": 3}.'
@@ -196,7 +196,7 @@ class SignalRequest:
 class FigureRequest:
     """Draw one of the paper's figures from run files."""
 
-    out: Annotated[Name | None, Option("PNG, PDF or SVG.  [default: NAME.png]", FILE, "-o, --out FILE")] = None
+    out: Annotated[Path | None, Option("PNG, PDF or SVG.  [default: NAME.png]", FILE, "-o, --out FILE")] = None
     generation: Annotated[
         Sequence[int], Option("For figures of single generations; repeatable.", whole(), many=True)
     ] = ()
@@ -244,7 +244,7 @@ class CompareRequest:
         Sequence[str], Option("The metric to compare; repeatable. See --list.", usage="--metric M", many=True)
     ] = ()
     against: Annotated[
-        Sequence[Name], Option("The other set of runs.", RUN_FILE, "--against RUN.h5 ...", many=True)
+        Sequence[Path], Option("The other set of runs.", RUN_FILE, "--against RUN.h5 ...", many=True)
     ] = ()
     by: Annotated[
         str | None, Option("Compare the values of a key with each other, in place of --against.", usage="--by KEY")

@@ -204,13 +204,10 @@ def share(ratio: float) -> float:
 
 def split_of(first: Floats, second: Floats) -> Split:
     """Return the numbers of a split from the gradients [m, D] of the groups of both halves."""
-    m = len(first)
-    halves = [groups.mean(axis=0) for groups in (first, second)]
-    noise = [
-        np.square(groups - half).sum(axis=1) / (m - 1) for groups, half in zip((first, second), halves, strict=True)
-    ]
-    lengths = math.sqrt(float(halves[0] @ halves[0]) * float(halves[1] @ halves[1]))
-    cosine = float(halves[0] @ halves[1]) / lengths if lengths > 0 else math.nan
+    m, a, b = len(first), first.mean(axis=0), second.mean(axis=0)
+    noise = [np.square(first - a).sum(axis=1) / (m - 1), np.square(second - b).sum(axis=1) / (m - 1)]
+    lengths = math.sqrt(float(a @ a) * float(b @ b))
+    cosine = float(a @ b) / lengths if lengths > 0 else math.nan
     return Split(first @ second.T, np.array(noise), cosine)
 
 

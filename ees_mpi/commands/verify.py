@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from ees_mpi import machine
-from ees_mpi.commands.arguments import counted
+from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.offspring import outcomes_of
 from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
@@ -68,8 +68,7 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
         run = open_run(path)
         if ranks.is_root:
             run.check_all()
-        if run.generations == 0:
-            raise RunFileError(f"{run.path} has no committed generation yet")
+        check_committed(run)
         one = None if generation is None else counted("--generation", generation, run.generations)
         chosen = spaced(run.generations, GENERATIONS) if one is None else [one]
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
@@ -240,12 +239,15 @@ def verify_updates(ranks: Ranks, path: Path) -> list[str]:
     with ranks.together():
         run.check_noise(update.noise)
     updates = min(run.generations, int(ranks.allgather(np.array([run.generations]), [1] * ranks.size).min()))
-    state = State(
-        0, run.learned(0), run.config.method.moments(run.config.task, run.learned(0)), run.observation_sums(0)
-    )
+    learned = run.learned(0)
+    state = State(0, learned, run.config.method.moments(run.config.task, learned), run.observation_sums(0))
     for g in range(updates):
+        with ranks.together():
+            draw, outcomes = run.draw(g), logged_outcomes(run, g)
+            if not outcomes.size:
+                raise RunFileError(f"{run.path}: generation {g} has no valid rollout, so no update follows from it")
         with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged file: the states will differ
-            following, _ = update.tell(state, run.draw(g), logged_outcomes(run, g), ranks)
+            following, _ = update.tell(state, draw, outcomes, ranks)
         state = replace(following, observations=run.observation_sums(g + 1))
         with ranks.together():
             logged = learned_after(run, g)
@@ -269,6 +271,5 @@ def logged_outcomes(run: Run, generation: int) -> Outcomes:
 
 
 def learned_after(run: Run, generation: int) -> Arrays:
-    """Return the learned arrays after the update of a generation."""
     last = generation + 1 == run.generations
     return State.from_arrays(run.state_arrays()).learned if last else run.learned(generation + 1)

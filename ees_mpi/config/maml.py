@@ -76,8 +76,9 @@ class Maml(Method):
         return 2 * self.settings.rollouts
 
     def check(self, task: Task, population: Population) -> None:
-        """Raise a ConfigError if MAML cannot learn the task."""
-        check_task(task)
+        """Raise a ConfigError if MAML cannot learn the task; offspring learn nothing, and may have several starts."""
+        if not population.has_individuals:
+            check_task(task)
 
     def try_out(self, task: Task, population: Population) -> None:
         """Raise an error if torch is missing, or if the population does not consist of tasks."""

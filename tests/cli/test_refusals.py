@@ -88,6 +88,7 @@ REFUSED = [
     (3, "different tasks", "figure locomotion ant.h5 cheetah.h5"),
     (3, "no committed generation", "figure ant empty.h5"),
     (3, "no finite behavior", "figure locomotion nan.h5"),
+    (3, "no committed generation", "export empty.h5 --policy --generation 0"),
     (2, "did you mean", "compare --metric distance-meen cheetah.h5 --against ant.h5"),
     (2, "both sides", f"{COMPARE} cheetah.h5"),
     (2, "did you mean population.std", f"{COMPARE} --by population.sd ant.h5"),

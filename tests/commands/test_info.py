@@ -91,5 +91,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> 
     failed = ees("info", "sweep0.h5", tmp_path / "text.h5", "sweep1.h5")
     assert failed.returncode == 3 and failed.stdout.count("\n") == 3
     assert failed.stderr.startswith("ees-mpi: 1 of 3 files cannot be read") and "text.h5" in failed.stderr
+    code, line = refusal("info", tmp_path / "text.h5", tmp_path / "none.h5", "--sort", "seed")
+    assert code == 3 and "2 of 2 files cannot be read" in line
     code, line = refusal("info", "sweep0.h5", "sweep1.h5", "--sort", "population.sdt")
     assert code == 2 and "did you mean population.std" in line

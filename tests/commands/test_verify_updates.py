@@ -41,6 +41,13 @@ def test_numbers_that_no_rollout_has_are_found(number: float, code: int, words: 
     assert found == code and "generation 1" in line and words in line
 
 
+def test_a_generation_without_a_valid_rollout_is_refused(copied: Path) -> None:
+    with edited(copied) as file:
+        file["generations/valid"][1] = 0
+    code, line = refusal("verify", copied, "--updates")
+    assert code == 3 and "generation 1 has no valid rollout" in line
+
+
 def test_observation_sums_that_are_changed_or_gone_are_found(tmp_path: Path) -> None:
     run = train(tmp_path / "run.h5", "cheetah-maxent", *WALKING, "task.observation_share=0.5")
     assert "computed again from the logged outcomes: the same states" in done("verify", run, "--updates").stdout

@@ -109,6 +109,13 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
         file.close()
 
 
+def test_the_rollouts_of_offspring_are_counted_without_those_of_an_adaptation(cheetah: Path, tmp_path: Path) -> None:
+    done("sample", cheetah, "--count", 3, "-o", tmp_path / "sample.h5")
+    done("measure", cheetah, "--count", 20, "--std", 0.1, "--starts", 2, "-o", tmp_path / "measured.h5")
+    assert info(tmp_path / "sample.h5")["evaluations"] == 3
+    assert info(tmp_path / "measured.h5")["evaluations"] == 20 * 2
+
+
 def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:
     small = ("run.generations=1", "population.size=4", "task.steps=20", "noise.size=80000")
     out = tmp_path / "es.h5"

@@ -65,9 +65,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     kind = ROBOTS.get(name, name)
     if kind not in FIGURES:
         raise ConfigError(f"figure: {unknown(name, [*FIGURES, *ROBOTS])}")
-    recipe = FIGURES[kind]
-    generations, labels = request.generation, request.label
-    target = Path(request.out or f"{name}.png")
+    recipe, generations, labels = FIGURES[kind], request.generation, request.label
+    target = request.out or Path(f"{name}.png")
     check_writable(target, "-o", FORMATS, paths)
     if not paths:
         raise ConfigError(f"figure {name} needs {recipe.needs}; got no run file")

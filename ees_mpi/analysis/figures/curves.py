@@ -1,5 +1,6 @@
 """Figures 1, 5, S1 and S2 of the paper, and those of MAML, `sweep`, `measure` and `signal`: curves."""
 
+import warnings
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -10,6 +11,7 @@ from ees_mpi.analysis import labels, offspring
 from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.style import Figure
 from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
+from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import ConfigError, RunFileError
@@ -99,11 +101,12 @@ def maml_training(runs: Sequence[Run]) -> Figure:
     for run in runs:
         if "fitness_before" not in run.names:
             raise RunFileError(f"{run.path} is not a run of MAML; expected one of a -maml preset")
-        offspring.check_committed(run)
+        check_committed(run)
         sign, before = run["sign"][:], run["fitness_before"][:]
         shown = (run["fitness"][:], np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
         for curves, values in zip(lines.values(), shown, strict=True):
-            curves.append(np.nanmean(values, axis=1))
+            with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # no task to this side: a gap
+                curves.append(np.nanmean(values, axis=1))
     figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     panel.axhline(0.0, color="0.8", linewidth=0.5)
     style.draw_curves(panel, lines, list(lines), xlabel="outer iteration", ylabel="distance in the wanted direction")
@@ -114,7 +117,7 @@ def maml_training(runs: Sequence[Run]) -> Figure:
 def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None) -> Figure:
     """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
     for run in runs:
-        offspring.check_committed(run)
+        check_committed(run)
     labels.check_distinct((run.run_id, run.path) for run in runs)
     configs = {run.path: labels.settings(run.config.sections()) for run in runs}
     keys = [by] if by else labels.differing(list(configs.values()))

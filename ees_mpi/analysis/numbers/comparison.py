@@ -74,7 +74,7 @@ def compare_runs(request: CompareRequest, settings: Settings) -> list[Facts]:
 
 
 def _compare(metric: str, about: str, request: CompareRequest, settings: Settings) -> Facts:
-    files = [[Path(path) for path in paths] for paths in (request.first, request.against)]
+    files = (request.first, request.against)
     sides = [read_all(metric, paths, settings, request.generation) if paths else [] for paths in files]
     values = [value for side in sides for value in side]
     _check_comparable(values, metric.startswith(AFTER) and request.by != "task.direction")

@@ -38,7 +38,6 @@ class Settings:
     bandwidth: float | str = "silverman"
 
     def kernel(self, offspring: Offspring) -> float:
-        """Return the bandwidth as a number."""
         if isinstance(self.bandwidth, str):
             return RULES[self.bandwidth](*offspring.outcomes.whitened.shape)
         return self.bandwidth

@@ -1,6 +1,5 @@
 """Tests between groups of runs, one number per run: Mann-Whitney U, as in the paper; medians, effect sizes."""
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -96,8 +95,7 @@ def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
 
 def holm(p: Sequence[float]) -> list[float]:
     """Correct several p values (Holm 1979): the smallest times their number, the next times one less, ..."""
-    order = np.argsort(p)
-    scaled = [p[place] * (len(p) - smaller) for smaller, place in enumerate(order)]
-    corrected = np.empty(len(p))
-    corrected[order] = np.minimum(list(itertools.accumulate(scaled, max)), 1.0)
-    return [float(value) for value in corrected]
+    order, corrected = np.argsort(p), np.empty(len(p))
+    scaled = np.sort(p) * np.arange(len(p), 0, -1)
+    corrected[order] = np.minimum(np.maximum.accumulate(scaled), 1.0)
+    return list(map(float, corrected))

@@ -1,5 +1,6 @@
 """Every figure from small real run files: that it is drawn, that it shows what is in them, and what is refused."""
 
+import gzip
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -11,7 +12,8 @@ import numpy as np
 import pytest
 from matplotlib.colors import LogNorm
 from matplotlib.image import imread
-from support.program import ees, refused
+from support.program import TESTS, ees, refused
+from support.run_files import edited
 from support.small_runs import Zoo, seeds
 
 from ees_mpi import open_run
@@ -103,6 +105,38 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(zoo: Zoo) -> Non
             logged.append(file["generations/distance_mean"][:])
     np.testing.assert_allclose(lines["MaxEnt-EES, mean of 2 runs"], np.mean(logged, axis=0))
     assert list(lines) == ["standard ES", "MaxEnt-EES, mean of 2 runs"]
+
+
+def test_runs_that_differ_only_in_the_fourth_of_their_keys_are_not_taken_for_seeds(zoo: Zoo, folder: Path) -> None:
+    others = {"bandwidth = 1.0": "bandwidth = 2.0", "l2 = 0.0": "l2 = 0.5", "lr = 0.1": "lr = 0.2"}
+    wider = {"std = 0.5": "std = 0.7"}
+
+    def changed(text: str, changes: dict[str, str]) -> str:
+        for old, new in changes.items():
+            assert old in text
+            text = text.replace(old, new)
+        return text
+
+    place = [np.arange(8.0)[:, None]]
+    paths = [
+        *seeds(folder, zoo["maxent"], "plain", place),
+        *seeds(folder, zoo["maxent"], "wider", place, lambda text: changed(text, wider)),
+        *seeds(folder, zoo["maxent"], "others", place, lambda text: changed(text, others)),
+    ]
+    (panel,) = panels_of("locomotion", paths)
+    names = [line.get_label() for line in panel.get_lines()]
+    assert len(names) == 3 and {name.rpartition(", ")[2] for name in names} == {"std 0.5", "std 0.7", "lr 0.2"}
+
+
+def test_outer_iterations_without_a_task_to_one_side_are_a_gap(folder: Path) -> None:
+    path = folder / "maml.h5"
+    path.write_bytes(gzip.decompress((TESTS / "data" / "format4" / "maml.h5.gz").read_bytes()))
+    with edited(path) as file:
+        file["generations/sign"][1] = 1
+    (panel,) = panels_of("maml-training", [path])
+    gaps = {line.get_label(): np.isnan(line.get_ydata()).tolist() for line in panel.get_lines()[1:]}
+    assert gaps.pop("before, to the left") == [False, True, False]
+    assert list(gaps.values()) == [[False] * 3, [False] * 3]
 
 
 def test_adaptation_tells_where_each_run_started_from(zoo: Zoo) -> None:
