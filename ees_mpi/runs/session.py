@@ -50,6 +50,7 @@ class Callback:
 def run_session(
     ranks: Ranks,
     request: Request,
+    stall_minutes: Callable[[], float],
     say: Say,
     max_hours: float | None = None,
     callback: Callback | None = None,
@@ -57,7 +58,8 @@ def run_session(
 ) -> Path:
     """Train until the last generation; return the path of the run file on every rank.
 
-    Only rank 0 opens the run file. `curves`: a folder for TensorBoard.
+    Only rank 0 opens the run file. `stall_minutes`: reads the time limit, before code of the user runs in `request`.
+    `curves`: a folder for TensorBoard.
     """
     ranks.stop_when_asked()
     if max_hours is not None:
@@ -76,6 +78,11 @@ def run_session(
         if prepared:
             prepared.close(fold)
 
+    limit = b""
+    with ranks.together():
+        if ranks.is_root:
+            limit = str(stall_minutes()).encode()
+    ranks.set_stall_limit(60 * float(ranks.broadcast(limit)))
     try:
         config, received = read_on_root(ranks, prepare)
         if not ranks.any(prepared is not None and prepared.finished):
@@ -119,7 +126,6 @@ def _train(
 ) -> None:
     """Open the run file on rank 0, note the session in it, print a greeting, and train."""
     ranks, writer = job.ranks, None
-    ranks.set_stall_limit(60 * job.config.run.stall_minutes)
     if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
         check_deterministic(job.config, state, ranks)
     ranks.resumable = True  # also while the file is created: `train --resume` continues it, or begins it again

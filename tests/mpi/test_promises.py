@@ -49,7 +49,7 @@ def whole(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
-    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python; test_hosts.py: it sleeps.
+    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python, opens its task; test_hosts.py: it sleeps.
 
     The first two take longest to be noticed. They wait while the others run.
     """
@@ -59,7 +59,7 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
     os.kill(json.loads(wait_for_text(Path(f"{out}.lock")))["pid"], signal.SIGSTOP)  # the others wait in a gather
     words = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 600; exec {BIN}/ees-mpi doctor {option}'
     absent = start([MPIRUN, "-n", "3", "/bin/sh", "-c", words])
-    files = {tmp_path / "lock.h5": 3, tmp_path / "loop.h5": 0}
+    files = {tmp_path / "lock.h5": 3, tmp_path / "loop.h5": 0, tmp_path / "open.h5": 3}
     still = [run(breaking(each, files[each], f"task.settings.how={each.stem}", *AT, SHORT)) for each in files]
     errors = absent.communicate(timeout=TIMEOUT)[1], stopped.communicate(timeout=TIMEOUT)[1]
     assert absent.returncode != 0 and all_ended(option), errors[0]

@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.own_tasks import Waves
 from support.program import TESTS, TINY, ees, python, run, sets
 
 import ees_mpi
 from ees_mpi.ranks import Ranks, launch, process
+from ees_mpi.registry.own import forget
 
 PMI = "a PMI launcher (mpiexec of MPICH or Intel MPI)"
 
@@ -47,6 +49,18 @@ def test_a_command_has_a_time_limit_and_leaves_none_behind(limits: list[float], 
     words = sets(*TINY, "run.stall_minutes=7", "run.fsync=false")
     assert ees("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5").returncode == 0
     assert limits[0] == 60 * 7 and limits[-1] == 0
+
+
+def test_the_time_limit_holds_before_code_of_the_user_runs(
+    limits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, out = [], tmp_path / "run.h5"
+    monkeypatch.setattr(Waves, "__init__", lambda task: found.append(limits[-1:]))
+    own = ("task.name=custom", "task.function=support.own_tasks:Waves", "run.stall_minutes=7", "run.fsync=false")
+    for words in ("train", "interference-maxvar", *sets(*TINY, *own), "--out"), ("resume", "--generations", "7"):
+        forget()
+        assert ees(*words, out, *(["--trust"] if words[0] == "resume" else [])).returncode == 0
+    assert found == [[60 * 7], [60 * 7]]
 
 
 def test_a_program_that_calls_a_function_has_no_time_limit(limits: list[float], tmp_path: Path) -> None:
