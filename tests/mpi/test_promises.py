@@ -49,7 +49,7 @@ def whole(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
-    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python, opens its task; test_hosts.py: it sleeps.
+    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python, opens its task.
 
     The first two take longest to be noticed. They wait while the others run.
     """
