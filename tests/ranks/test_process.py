@@ -63,6 +63,13 @@ def test_the_time_limit_holds_before_code_of_the_user_runs(
     assert found == [[60 * 7], [60 * 7]]
 
 
+def test_a_thread_of_the_user_that_never_ends_does_not_keep_a_command_alive() -> None:
+    never = "import sys, threading, ees_mpi.__main__ as it; threading.Thread(target=threading.Event().wait).start()"
+    words = [sys.executable, "-c", f"{never}; sys.argv = ['ees-mpi', 'presets']; it.END_SECONDS = 0.1; it.main()"]
+    ended = run(words)
+    assert ended.returncode == 1 and ended.stderr.count("Timeout (") == 1 and "interference-maxent" in ended.stdout
+
+
 def test_a_program_that_calls_a_function_has_no_time_limit(limits: list[float], tmp_path: Path) -> None:
     tiny = {"population.size": 20, "run.generations": 2, "noise.size": 5000, "run.stall_minutes": 7.0}
     ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings=tiny).close()
