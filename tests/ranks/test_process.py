@@ -57,10 +57,14 @@ def test_the_time_limit_holds_before_code_of_the_user_runs(
     found, out = [], tmp_path / "run.h5"
     monkeypatch.setattr(Waves, "__init__", lambda task: found.append(limits[-1:]))
     own = ("task.name=custom", "task.function=support.own_tasks:Waves", "run.stall_minutes=7", "run.fsync=false")
-    for words in ("train", "interference-maxvar", *sets(*TINY, *own), "--out"), ("resume", "--generations", "7"):
+    for words in (
+        ("train", "interference-maxvar", *sets(*TINY, *own), "--out", out),
+        ("resume", out, "--generations", "7", "--trust"),
+        ("sample", out, "--count", "4", "--trust", "--out", tmp_path / "sample.h5"),
+    ):
         forget()
-        assert ees(*words, out, *(["--trust"] if words[0] == "resume" else [])).returncode == 0
-    assert found == [[60 * 7], [60 * 7]]
+        assert ees(*words).returncode == 0
+    assert found == 3 * [[60 * 7]]
 
 
 def test_a_thread_of_the_user_that_never_ends_does_not_keep_a_command_alive() -> None:
