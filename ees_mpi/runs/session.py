@@ -1,5 +1,6 @@
 """One session of a run: prepare the run file, send it to all ranks, train, close."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, Request
+from ees_mpi.store.layout import axis_sizes
 from ees_mpi.training import Job, open_job, train
 
 Say = Callable[[str], None]
@@ -89,6 +91,8 @@ def run_session(
             fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
             with before_rollouts():
+                sizes = repr((axis_sizes(config), config.task.device)).encode()
+                ranks.check_same(hashlib.sha256(sizes).digest(), "the task, in its sizes or its device,")
                 job = open_job(config, ranks)
             try:
                 _train(job, State.from_arrays(received["state"]), prepared, fingerprint, say, callback, curves)

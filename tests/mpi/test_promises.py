@@ -155,6 +155,13 @@ def test_a_task_that_exits_ends_the_job_with_an_error(tmp_path: Path) -> None:
     assert not {left.returncode, gone.returncode} & {0, 2, 3, 75} and all_ended(out) and all_ended(silent)
 
 
+def test_a_task_that_is_another_one_on_one_rank_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(breaking(out, 3, "task.settings.how=size"))
+    assert ended.returncode == 1 and ended.stderr.count("ees-mpi: the task, in its sizes") == 1, ended.stderr
+    assert "rank 2 on" in ended.stderr and "Traceback" not in ended.stderr and not out.exists()
+
+
 def test_an_exception_in_a_task_ends_the_job_with_the_lines_of_the_task(tmp_path: Path) -> None:
     out, error = tmp_path / "run.h5", "BrokenPipeError"  # not taken for the end of our own output
     ended = run(breaking(out, 2, 'task.settings.how="broken pipe"'))
