@@ -93,6 +93,7 @@ def run_session(
             with before_rollouts():
                 sizes = repr((axis_sizes(config), config.task.device)).encode()
                 ranks.check_same(hashlib.sha256(sizes).digest(), "the task, in its sizes or its device,")
+                config.method.check(config.task, config.population)  # a module may be missing on one node only
                 job = open_job(config, ranks)
             try:
                 _train(job, State.from_arrays(received["state"]), prepared, fingerprint, say, callback, curves)

@@ -184,6 +184,25 @@ def test_an_error_in_an_update_on_all_ranks_is_told_once_and_hangs_nobody(tmp_pa
     assert all_ended(out) and info(out)["generations"] == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "fault", "code", "sentence"),
+    [
+        ("class Momentum", "missing", 2, "ees-mpi: optimizer.function momentum:Momentum: importing it raised Name"),
+        ("speed = {", "gradient['mean'].fill(np.nan)", 1, "ees-mpi: the state after generation 0 is not the same on"),
+    ],
+)
+def test_an_optimizer_that_is_faulty_on_one_rank_ends_the_job_at_once(
+    before: str, fault: str, code: int, sentence: str, tmp_path: Path
+) -> None:
+    config, out, module = write(tmp_path, "An optimizer"), tmp_path / "run.h5", tmp_path / "momentum.py"
+    guarded = f"__import__('os').environ.get('OMPI_COMM_WORLD_RANK') == '1' and {fault}"
+    module.write_text(re.sub(f"( *){re.escape(before)}", rf"\1{guarded}\n\g<0>", module.read_text()))
+    ended = run(command("train", config, "--out", out, ranks=3))
+    assert ended.returncode == code and ended.stderr.count("ees-mpi: ") == 1 and sentence in ended.stderr, ended.stderr
+    assert out.exists() is (code == 1) and all_ended(out)
+
+
 @pytest.mark.parametrize("how", ["nan", "false nan"])  # called invalid by the task; called valid by mistake
 def test_an_invalid_rollout_is_left_out_counted_and_verified(how: str, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
