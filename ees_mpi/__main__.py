@@ -1,9 +1,12 @@
 """The entry point of `ees-mpi` and of `python -m ees_mpi`. It notes signals that come while modules are imported."""
 
 import os
+import threading
 from typing import NoReturn
 
-from ees_mpi.ranks.process import launched, note_stops
+from ees_mpi.ranks.process import MARGIN, arm, launched, note_stops, own_turn
+
+END_SECONDS = 1800.0  # for threads and exit handlers of the user's code
 
 
 def main() -> NoReturn:
@@ -15,7 +18,11 @@ def main() -> NoReturn:
         if launched()[1] == 0:
             os.write(2, b"ees-mpi: interrupted\n")
         os._exit(130)
-    run()
+    try:
+        run()
+    finally:
+        # Ranks without other threads may wait in MPI for one that has some: that one prints its stack before.
+        arm(END_SECONDS + own_turn(launched()[1]) + MARGIN * (threading.active_count() == 1))
 
 
 if __name__ == "__main__":

@@ -161,6 +161,8 @@ def commit(
 
     Return the record with all times, and the seconds of this commit; `commit_seconds`: those of the one before.
     """
+    digest = following.digest()
+    ranks.check_same(digest, f"the state after generation {record.generation}")
     if not all(np.isfinite(array).all() for array in following.learned.values()):
         raise collective(
             TaskError(
@@ -168,8 +170,6 @@ def commit(
                 "be too large, or population.std too small"
             )
         )
-    digest = following.digest()
-    ranks.check_same(digest, f"the state after generation {record.generation}")
     record = with_times(record, digest, commit_seconds, ranks)
     start = time.perf_counter()
     with ranks.together():

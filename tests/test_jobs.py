@@ -108,6 +108,16 @@ def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Pl
     place.program("mpirun", "exit 0")
     code, said = place.train()
     assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
+    done("train", *WORDS, "--out", place.folder / "run.h5")
+    more = place.write_list(["ees-mpi", "train", *WORDS, "--generations", "9", *OUT])
+    task = {**TASK, "SLURM_ARRAY_TASK_ID": "1"}
+    for words, code in ((), 0), (("--seed", "5"), 2), (("--generations", "9"), 0):  # complete; another run; more
+        assert place.train(*words)[0] == code
+    assert place.log.read_text() == 2 * "requeue 77\n"
+    assert place.run(JOBS / "array.slurm", more, **task)[0] == 0 and "requeue 70_1" in place.log.read_text()
+    place.program("mpirun", WORKS)
+    code, said = place.train("--generations", "9")
+    assert (code, info(place.folder / "run.h5")["generations"]) == (0, 9) and "back into" not in said, said
 
 
 @pytest.mark.slow
@@ -202,11 +212,14 @@ def test_a_task_of_an_array_makes_other_files_once(place: Place) -> None:
 
 
 def test_maml_is_adapted_to_both_sides_when_its_training_is_complete(place: Place) -> None:
-    place.program("mpirun", f'echo "$3 $4 $5" >>{place.log}; [ "$4" != train ] || {{ shift 4; touch trained; }}')
     place.program("ees-mpi", '[ -e trained ] && echo \'{"generations": 3, "complete": true}\'')
-    code, said = place.run(JOBS / "maml.slurm", "own.toml", **TASK)
+    launches = f'echo "$3 $4 $5" >>{place.log}; [ "$4" != train ] || {{ shift 4; touch trained; }}'
     said_by = ["ees-mpi train own.toml", *2 * ["ees-mpi adapt own-seed3.h5"]]
-    assert code == 0 and place.log.read_text().splitlines() == said_by, said
+    for program, queued in (launches, ["requeue 70_3"]), (f'{launches}; touch "own-seed3-adapt-$7.h5"', []):
+        place.log.write_text("")
+        place.program("mpirun", program)
+        code, said = place.run(JOBS / "maml.slurm", "own.toml", **TASK)
+        assert code == 0 and place.log.read_text().splitlines() == said_by + queued, said
 
 
 def runs_of(*seeds: int) -> list[list[str]]:

@@ -40,11 +40,13 @@ def resume(
     """Continue a run from its last committed generation."""
     ranks.note_stops()
     from ees_mpi.runs.session import run_session
-    from ees_mpi.runs.start import reopen
+    from ees_mpi.runs.start import reopen, stall_minutes
 
-    request = partial(reopen, path_of(run), generations, force)
+    request, limit = partial(reopen, path_of(run), generations, force), partial(stall_minutes, path_of(run))
     curves = Path(tensorboard) if tensorboard else None
-    run_on_ranks(partial(run_session, request=request, say=say, max_hours=max_hours, curves=curves))
+    run_on_ranks(
+        partial(run_session, request=request, stall_minutes=limit, say=say, max_hours=max_hours, curves=curves)
+    )
 
 
 @command(on_ranks=True, trusts=True)

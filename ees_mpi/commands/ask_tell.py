@@ -192,8 +192,14 @@ class Strategy:
             raise ConfigError("state: a recorded run has a fixed history; Strategy.resume continues it")
         given = state.arrays() if isinstance(state, State) else state
         named = {name: np.asarray(array) for name, array in given.items()}
+        population = self.config.population
+        rows = (population.components,) if population.has_means else ()  # after one step each mean has its own moments
         mine, other = (
-            {name: (array.shape, str(array.dtype)) for name, array in arrays.items() if not name.startswith("memory/")}
+            {
+                name: (array.shape or rows * name.startswith("moments/"), str(array.dtype))
+                for name, array in arrays.items()
+                if not name.startswith("memory/")
+            }
             for arrays in (self._state.arrays(), named)
         )
         if mine != other:

@@ -186,12 +186,16 @@ def read_parent(
 
     @before_rollouts()
     def read() -> dict[str, Any]:
+        # The limit holds from here on, because the code of the user runs in `load`, `change` and `check`.
+        if task is not None:
+            ranks.set_stall_limit(60 * configs.read(task, settings).run.stall_minutes)
         config = None if task is None else configs.load(task, settings)
         if policy.foreign and config is None:
             raise ConfigError(f"{policy} does not say in which task it acts; ees-mpi measure: expected --task PRESET")
         start = starting_point.load(policy, label, generation)
         if config is None:
             config = configs.parse(start.config, settings, f"the config in {policy}", stored=True)
+            ranks.set_stall_limit(60 * config.run.stall_minutes)
         config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config)
         configs.check(config)
         if len(start.mean) > config.population.components:

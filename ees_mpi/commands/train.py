@@ -14,7 +14,7 @@ from ees_mpi.registry import beside, check_trust, texts
 from ees_mpi.registry.toml import tables
 from ees_mpi.runs import session
 from ees_mpi.runs.session import Callback
-from ees_mpi.runs.start import TrainRequest, load
+from ees_mpi.runs.start import TrainRequest, load, stall_minutes
 from ees_mpi.tasks.function import give
 from ees_mpi.terminal import say
 
@@ -51,6 +51,7 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
     return partial(
         session.run_session,
         request=request.prepare,
+        stall_minutes=partial(stall_minutes, source, settings),
         say=say,
         max_hours=options.max_hours,
         callback=callback,

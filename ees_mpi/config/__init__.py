@@ -203,12 +203,16 @@ def written(source: Source) -> str | Mapping[str, Any]:
     return source.sections() if isinstance(source, Config) else source
 
 
+def read(source: Source, settings: Sequence[Setting] = ()) -> Config:
+    """Return the config of a source as it is written; this runs no code of the user."""
+    return parse(written(source), settings, source if isinstance(source, str) else "config", trusted=True)
+
+
 def load(source: Source, settings: Sequence[Setting] = ()) -> Config:
     """Return the config of a new run with all that its file must hold: see `Task.resolved` and `Task.observing`."""
-    text = written(source)
-    config = parse(text, settings, source if isinstance(source, str) else "config", trusted=True)
+    config = read(source, settings)
     task = config.task.resolved()
-    if "task.observation_share" not in dict(flat(with_base(tables(text, settings, "config")))):
+    if "task.observation_share" not in dict(flat(with_base(tables(written(source), settings, "config")))):
         task = task.observing(enough(config))
     return replace(config, task=task)
 

@@ -134,7 +134,7 @@ def on_terminal(stream: TextIO) -> bool:
     """
     if type(stream).__module__.startswith("ipykernel."):
         return True
-    if not stream.isatty():
+    if stream.closed or not stream.isatty():
         return False
     if not launched()[0]:
         return True

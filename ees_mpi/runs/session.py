@@ -1,5 +1,6 @@
 """One session of a run: prepare the run file, send it to all ranks, train, close."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, Request
+from ees_mpi.store.layout import axis_sizes
 from ees_mpi.training import Job, open_job, train
 
 Say = Callable[[str], None]
@@ -50,6 +52,7 @@ class Callback:
 def run_session(
     ranks: Ranks,
     request: Request,
+    stall_minutes: Callable[[], float],
     say: Say,
     max_hours: float | None = None,
     callback: Callback | None = None,
@@ -57,7 +60,8 @@ def run_session(
 ) -> Path:
     """Train until the last generation; return the path of the run file on every rank.
 
-    Only rank 0 opens the run file. `curves`: a folder for TensorBoard.
+    Only rank 0 opens the run file. `stall_minutes`: reads the time limit, before code of the user runs in `request`.
+    `curves`: a folder for TensorBoard.
     """
     ranks.stop_when_asked()
     if max_hours is not None:
@@ -76,12 +80,20 @@ def run_session(
         if prepared:
             prepared.close(fold)
 
+    limit = b""
+    with ranks.together():
+        if ranks.is_root:
+            limit = str(stall_minutes()).encode()
+    ranks.set_stall_limit(60 * float(ranks.broadcast(limit)))
     try:
         config, received = read_on_root(ranks, prepare)
         if not ranks.any(prepared is not None and prepared.finished):
             fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
             with before_rollouts():
+                sizes = repr((axis_sizes(config), config.task.device)).encode()
+                ranks.check_same(hashlib.sha256(sizes).digest(), "the task, in its sizes or its device,")
+                config.method.check(config.task, config.population)  # a module may be missing on one node only
                 job = open_job(config, ranks)
             try:
                 _train(job, State.from_arrays(received["state"]), prepared, fingerprint, say, callback, curves)
@@ -119,7 +131,6 @@ def _train(
 ) -> None:
     """Open the run file on rank 0, note the session in it, print a greeting, and train."""
     ranks, writer = job.ranks, None
-    ranks.set_stall_limit(60 * job.config.run.stall_minutes)
     if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
         check_deterministic(job.config, state, ranks)
     ranks.resumable = True  # also while the file is created: `train --resume` continues it, or begins it again

@@ -124,6 +124,14 @@ def load(source: Source | Path, settings: Sequence[Setting]) -> Config:
         return configs.parse(run.config.sections(), settings, f"the config in {source}")
 
 
+def stall_minutes(source: Source | Path, settings: Sequence[Setting] = ()) -> float:
+    """Return the time limit of a source, or of a run file (a Path); this runs no code of the user."""
+    if not isinstance(source, Path):
+        return configs.read(source, settings).run.stall_minutes
+    with open_run(source, allow_damaged_journal=True) as run:
+        return configs.parse(run.config.sections(), settings).run.stall_minutes
+
+
 def reopen(
     path: Path, generations: int | None, force: bool, config: Config | None = None, start: StartingPoint | None = None
 ) -> PreparedRun:

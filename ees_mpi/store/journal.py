@@ -188,6 +188,13 @@ def write_errors(path: Path, advice: str = "") -> Iterator[None]:
         raise RunFileError(f"cannot write {path}: {error.strerror or error}. {advice}".rstrip()) from None
 
 
+def occupy_streams() -> None:
+    """Open /dev/null in place of a closed stdin, stdout or stderr: a file with its number would get all output."""
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(number)
+
+
 def sync_folder(path: Path) -> None:
     """Write a rename in a folder to disk, so that it survives a crash of the machine."""
     folder = os.open(path.parent, os.O_RDONLY)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import RunFileError
+from ees_mpi.store.journal import occupy_streams
 from ees_mpi.store.safety import open_plain, real
 
 WAIT_SECONDS = 5.0  # for an owner that is about to end
@@ -70,6 +71,7 @@ class Lock:
 
     def _acquire(self, force: bool) -> bool:
         """Lock the file and write the owner to it; return False if another process holds the lock."""
+        occupy_streams()
         self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         try:
             if self._locked(force) and self._is_current():

@@ -147,6 +147,7 @@ class RunWriter:
 
     def _append(self, record: Entry, state: Arrays | None = None) -> None:
         with journal.write_errors(self.path, self._advice):
+            journal.occupy_streams()  # the code of the user may have closed one; the next fold opens files
             self._journal.append(record, state)
         self._records.append(record)
 

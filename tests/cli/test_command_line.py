@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from support.breaking import breaking
 from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, sets
 from support.run_files import edited
 
@@ -144,3 +146,11 @@ def test_a_closed_or_full_stdout_does_not_end_the_training(tmp_path: Path) -> No
             ["bash", "-c", f"{words} {redirection}"], env=environment(), timeout=TIMEOUT, capture_output=True
         )
         assert info(out)["complete"], name
+
+
+def test_output_to_a_closed_stream_does_not_get_into_the_journal(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    words = shlex.join(breaking(out, 0, "task.settings.how=shout", "task.settings.at=7"))
+    subprocess.run(["bash", "-c", f"{words} >&- 2>&-"], env=environment(), timeout=TIMEOUT)
+    assert Path(f"{out}.journal").exists() and info(out)["damage"] is None
+    json.loads(Path(f"{out}.lock").read_text())

@@ -127,6 +127,14 @@ def test_rows_that_are_not_finite_or_not_valid_have_weight_0() -> None:
     assert states[0] == states[1]
 
 
+def test_a_state_of_chosen_means_with_their_own_steps_is_loaded_before_and_after_the_first_step() -> None:
+    chosen = {**SMALL, "population": {"name": "chosen", "size": 20, "std": 0.5}, "objective": {"name": "nsr"}}
+    es, again = (small(np.ones((2, 1)), config={**chosen, "optimizer": {"name": "adam"}}) for _ in range(2))
+    first, whole = es.state, run(es, 3)
+    again.state, es.state = es.state, first
+    assert run(again, 2) == run(es, 5) and run(small(np.ones((2, 1)), config=chosen), 3) == whole
+
+
 def test_a_state_is_saved_and_loaded_as_npz(tmp_path: Path) -> None:
     es, again = small(), small()
     run(es, 2)

@@ -49,7 +49,7 @@ def whole(folder: Path) -> Path:
 
 @pytest.mark.slow
 def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
-    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python; test_hosts.py: it sleeps.
+    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python, opens its task.
 
     The first two take longest to be noticed. They wait while the others run.
     """
@@ -59,7 +59,7 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
     os.kill(json.loads(wait_for_text(Path(f"{out}.lock")))["pid"], signal.SIGSTOP)  # the others wait in a gather
     words = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 600; exec {BIN}/ees-mpi doctor {option}'
     absent = start([MPIRUN, "-n", "3", "/bin/sh", "-c", words])
-    files = {tmp_path / "lock.h5": 3, tmp_path / "loop.h5": 0}
+    files = {tmp_path / "lock.h5": 3, tmp_path / "loop.h5": 0, tmp_path / "open.h5": 3}
     still = [run(breaking(each, files[each], f"task.settings.how={each.stem}", *AT, SHORT)) for each in files]
     errors = absent.communicate(timeout=TIMEOUT)[1], stopped.communicate(timeout=TIMEOUT)[1]
     assert absent.returncode != 0 and all_ended(option), errors[0]
@@ -155,6 +155,13 @@ def test_a_task_that_exits_ends_the_job_with_an_error(tmp_path: Path) -> None:
     assert not {left.returncode, gone.returncode} & {0, 2, 3, 75} and all_ended(out) and all_ended(silent)
 
 
+def test_a_task_that_is_another_one_on_one_rank_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(breaking(out, 3, "task.settings.how=size"))
+    assert ended.returncode == 1 and ended.stderr.count("ees-mpi: the task, in its sizes") == 1, ended.stderr
+    assert "rank 2 on" in ended.stderr and "Traceback" not in ended.stderr and not out.exists()
+
+
 def test_an_exception_in_a_task_ends_the_job_with_the_lines_of_the_task(tmp_path: Path) -> None:
     out, error = tmp_path / "run.h5", "BrokenPipeError"  # not taken for the end of our own output
     ended = run(breaking(out, 2, 'task.settings.how="broken pipe"'))
@@ -175,6 +182,25 @@ def test_an_error_in_an_update_on_all_ranks_is_told_once_and_hangs_nobody(tmp_pa
     where = "ees-mpi: generation 1: optimizer.function momentum:Momentum: step() raised ZeroDivisionError"
     assert where in failed.stderr and f'"{code}", line 15, in step' in failed.stderr
     assert all_ended(out) and info(out)["generations"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "fault", "code", "sentence"),
+    [
+        ("class Momentum", "missing", 2, "ees-mpi: optimizer.function momentum:Momentum: importing it raised Name"),
+        ("speed = {", "gradient['mean'].fill(np.nan)", 1, "ees-mpi: the state after generation 0 is not the same on"),
+    ],
+)
+def test_an_optimizer_that_is_faulty_on_one_rank_ends_the_job_at_once(
+    before: str, fault: str, code: int, sentence: str, tmp_path: Path
+) -> None:
+    config, out, module = write(tmp_path, "An optimizer"), tmp_path / "run.h5", tmp_path / "momentum.py"
+    guarded = f"__import__('os').environ.get('OMPI_COMM_WORLD_RANK') == '1' and {fault}"
+    module.write_text(re.sub(f"( *){re.escape(before)}", rf"\1{guarded}\n\g<0>", module.read_text()))
+    ended = run(command("train", config, "--out", out, ranks=3))
+    assert ended.returncode == code and ended.stderr.count("ees-mpi: ") == 1 and sentence in ended.stderr, ended.stderr
+    assert out.exists() is (code == 1) and all_ended(out)
 
 
 @pytest.mark.parametrize("how", ["nan", "false nan"])  # called invalid by the task; called valid by mistake

@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.own_tasks import Waves
 from support.program import TESTS, TINY, ees, python, run, sets
 
 import ees_mpi
 from ees_mpi.ranks import Ranks, launch, process
+from ees_mpi.registry.own import forget
 
 PMI = "a PMI launcher (mpiexec of MPICH or Intel MPI)"
 
@@ -47,6 +49,29 @@ def test_a_command_has_a_time_limit_and_leaves_none_behind(limits: list[float], 
     words = sets(*TINY, "run.stall_minutes=7", "run.fsync=false")
     assert ees("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5").returncode == 0
     assert limits[0] == 60 * 7 and limits[-1] == 0
+
+
+def test_the_time_limit_holds_before_code_of_the_user_runs(
+    limits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, out = [], tmp_path / "run.h5"
+    monkeypatch.setattr(Waves, "__init__", lambda task: found.append(limits[-1:]))
+    own = ("task.name=custom", "task.function=support.own_tasks:Waves", "run.stall_minutes=7", "run.fsync=false")
+    for words in (
+        ("train", "interference-maxvar", *sets(*TINY, *own), "--out", out),
+        ("resume", out, "--generations", "7", "--trust"),
+        ("sample", out, "--count", "4", "--trust", "--out", tmp_path / "sample.h5"),
+    ):
+        forget()
+        assert ees(*words).returncode == 0
+    assert found == 3 * [[60 * 7]]
+
+
+def test_a_thread_of_the_user_that_never_ends_does_not_keep_a_command_alive() -> None:
+    never = "import sys, threading, ees_mpi.__main__ as it; threading.Thread(target=threading.Event().wait).start()"
+    words = [sys.executable, "-c", f"{never}; sys.argv = ['ees-mpi', 'presets']; it.END_SECONDS = 0.1; it.main()"]
+    ended = run(words)
+    assert ended.returncode == 1 and ended.stderr.count("Timeout (") == 1 and "interference-maxent" in ended.stdout
 
 
 def test_a_program_that_calls_a_function_has_no_time_limit(limits: list[float], tmp_path: Path) -> None:

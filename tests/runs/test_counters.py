@@ -30,6 +30,13 @@ def test_notebooks_get_bars_and_logs_lines(stream: type[io.StringIO], bar: bool,
     assert shown.getvalue().startswith("generation ") is not bar
 
 
+def test_an_output_that_the_code_of_the_user_has_closed_does_not_stop_a_run(tiny: Callable[..., Config]) -> None:
+    config, shown = tiny(), io.StringIO()
+    shown.close()
+    with progress.Progress(config, 0, lambda: None, shown) as shower:
+        assert trained(config, shower.update).generation == 6
+
+
 @pytest.mark.parametrize(("objective", "warned"), [("fitness", 1), ("novelty", 0)])
 def test_generations_without_a_step_are_told_once(
     objective: str, warned: int, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch

@@ -34,6 +34,14 @@ class Breaking(Base):
     parameters: int = 1
     start: float = 1.0
 
+    def __post_init__(self) -> None:
+        if os.environ.get("OMPI_COMM_WORLD_RANK") == "2":
+            match self.how:
+                case "open":
+                    time.sleep(600)
+                case "size":
+                    object.__setattr__(self, "behavior_dim", 2)
+
     def evaluate(self, index: int, *rest: Any) -> Outcome:
         time.sleep(self.seconds)
         if index > 0 and self.how == "ctrl-c twice":  # on all ranks, as srun does
@@ -54,6 +62,9 @@ class Breaking(Base):
                 raise BrokenPipeError(32, "Broken pipe")
             case "die" if not os.path.exists(self.mark):
                 open(self.mark, "x").close()  # once
+                os.kill(os.getpid(), signal.SIGKILL)
+            case "shout":
+                os.write(1, b"to stdout") and os.write(2, b"to stderr")
                 os.kill(os.getpid(), signal.SIGKILL)
             case "hang":
                 time.sleep(600)
