@@ -197,14 +197,3 @@ def test_digests_are_those_of_the_module_of_the_config_and_of_its_nearest_import
     noted = [{*own.sources(f'function = "{name}:f"')} for name in ("one_digests", "two_digests")]
     assert noted[0] == {f"own_code {name}" for name in ("one_digests", "near_digests", "near_digests_2")}
     assert "own_code two_digests" in noted[1] and "own_code one_digests" not in noted[1]
-
-
-def test_an_imported_module_has_a_digest_also_if_another_config_names_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    for name, text in ("shared", ""), ("alone", ""), ("sharing", "from named_shared import *"):
-        (tmp_path / f"named_{name}.py").write_text(text)
-        own.import_module(f"named_{name}", f"named_{name}:f", "task.function")
-    noted = own.sources('function = "named_sharing:f"')
-    assert "own_code named_shared" in noted and "own_code named_alone" not in noted

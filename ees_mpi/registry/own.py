@@ -10,7 +10,6 @@ import hashlib
 import importlib
 import inspect
 import os
-import re
 import sys
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -78,17 +77,13 @@ def import_module(module: str, path: str, key: str) -> Any:
     if file in wanted[:-1] and os.path.exists(wanted[-1]):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
     if file:
-        _note_digests(module, file)
+        _note_digests(module, os.path.join(os.path.dirname(file), ""))
     return found
 
 
-def _note_digests(main: str, path: str) -> None:
+def _note_digests(main: str, folder: str) -> None:
     """Note the digests of a module of the user, and of those that it has imported from its folder, nearest first."""
-    folder, text = os.path.join(os.path.dirname(path), ""), b""
-    with contextlib.suppress(OSError, ValueError), open(path, "rb") as opened:
-        text = opened.read()
-    mains_of_others = {name for _, _, mains in _digests.values() for name in mains} - {main}
-    others = {name for name in mains_of_others if not re.search(rb"\b%b\b" % name.split(".")[-1].encode(), text)}
+    others = {name for _, _, mains in _digests.values() for name in mains} - {main}
     found = []
     for name in (_loaded & sys.modules.keys()) - others:
         spec = inspect.getattr_static(sys.modules[name], "__spec__", None)  # does not load a lazy module
