@@ -28,7 +28,10 @@ SHOWN = 8  # individuals on a page without pictures
 
 
 def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Path:
-    """Write the page of one or several run files; return its path."""
+    """Write the page of one or several run files; return its path.
+
+    Code that only a file names does not run without the user's consent: the page then has no pictures, and says why.
+    """
     target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
     check_writable(target, "-o", (".html",), paths)
     with ExitStack() as stack:
@@ -36,6 +39,10 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Pa
         for run in runs:
             offspring.check_committed(run)
             run.check_all()
+            try:
+                offspring.has_positions(run)
+            except TrustError:
+                run.whole_behavior = True
         page = render(runs, thumbnails)
     with written(target, "w") as file:
         file.write(page)
@@ -67,6 +74,8 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         unfinished = f"{run.generations} of {run.config.run.generations} generations"
         subtitle = f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}"
         state = f"; state after the last generation {summarize(run)['state_sha256']}"
+    if any(member.whole_behavior for member in runs):
+        caption += " They are whole behaviors: only the task's code says what are positions (--trust)."
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     texts = {
         "title": f"{'' if subject(run).trained else 'Sample of offspring: '}{labels} on {task_name(run.config)}",
@@ -145,12 +154,14 @@ def _extremes(run: Run, count: int) -> str:
         return "<p class='faint'>No individual of the last generation is valid.</p>"
     try:
         actor = film(run, View(*SIZE)) if count else None
-    except TrustError:
-        raise
     except EesError as error:
         note += f"No pictures: {error}."
     with closing(actor) if actor else nullcontext():
-        figures = [_acted(run, choice, actor) for choice in choices]
+        try:
+            figures = [_acted(run, choice, actor) for choice in choices]
+        except TrustError as error:  # of the user's population
+            note += f"No pictures: {error}."
+            figures = [_acted(run, choice, None) for choice in choices]
     return f"<p class='faint'>{html.escape(note)}</p><div class='extremes'>{''.join(figures)}</div>"
 
 
