@@ -74,8 +74,6 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         unfinished = f"{run.generations} of {run.config.run.generations} generations"
         subtitle = f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}"
         state = f"; state after the last generation {summarize(run)['state_sha256']}"
-    if any(member.whole_behavior for member in runs):
-        caption += " They are whole behaviors: only the task's code says what are positions (--trust)."
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     texts = {
         "title": f"{'' if subject(run).trained else 'Sample of offspring: '}{labels} on {task_name(run.config)}",

@@ -119,8 +119,15 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         if request.starts is not None and request.count < 2 * TENTH:
             few = f"--starts {request.starts} --count {request.count}"
             raise ConfigError(f"{few}: expected {2 * TENTH} or more offspring")
-    change, settings = partial(_offspring, request), changes_of(request.settings)
-    parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
+    settings = changes_of(request.settings)
+    parent = read_parent(
+        ranks,
+        policy,
+        lambda config, own: _offspring(request, _stds(request, own), config),
+        settings,
+        task=request.task,
+        label=request.label,
+    )
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
@@ -141,9 +148,8 @@ def _stds(request: MeasureRequest, own: float | None) -> tuple[float, ...]:
     return STDS if own is None else tuple(times * own for times in TIMES)
 
 
-def _offspring(request: MeasureRequest, config: Config, own: float | None) -> Config:
+def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -> Config:
     """Return the config of the offspring: a population that logs the standard deviation of each row."""
-    stds = _stds(request, own)
     population = Diagonal(
         size=request.count, std=min(stds), antithetic=False, std_floor=min(stds), std_ceiling=max(stds)
     )
