@@ -119,15 +119,12 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         if request.starts is not None and request.count < 2 * TENTH:
             few = f"--starts {request.starts} --count {request.count}"
             raise ConfigError(f"{few}: expected {2 * TENTH} or more offspring")
+
+    def change(config: Config, own: float | None) -> Config:
+        return _offspring(request, _stds(request, own), config)
+
     settings = changes_of(request.settings)
-    parent = read_parent(
-        ranks,
-        policy,
-        lambda config, own: _offspring(request, _stds(request, own), config),
-        settings,
-        task=request.task,
-        label=request.label,
-    )
+    parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
