@@ -1,9 +1,11 @@
 """Code that only a run file names does not run without the user's consent."""
 
+import html
 import os
 import sys
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from support.program import TINY, done, ees, forget_modules, refusal, sets
 from support.run_files import edited
 
 from ees_mpi import registry
+from ees_mpi.analysis import report
 from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
 from ees_mpi.registry.own import imported
@@ -71,10 +74,11 @@ ADAPT, RESUME = ("adapt", "run.h5", "--direction", "left"), ("resume", "run.h5",
 @pytest.mark.parametrize(
     ("name", "commands"),
     [
-        ("A task", (REPORT, REPLAY, VERIFY, SAMPLE, ADAPT, RESUME, METRICS)),
+        ("A task", (REPLAY, VERIFY, SAMPLE, ADAPT, RESUME, METRICS)),
         ("A Gymnasium environment", (VERIFY, RESUME)),
-        ("A behaviour", (REPORT, SAMPLE)),
+        ("A behaviour", (SAMPLE,)),
         ("An objective", (RESUME, UPDATES)),
+        ("An objective without torch", (RESUME, UPDATES)),
         ("A part", (RESUME,)),
         ("A policy", (RESUME, VERIFY, POLICY_FILE, REPLAY)),
         ("A population", (RESUME, VERIFY)),
@@ -87,6 +91,27 @@ def test_code_that_a_file_names_does_not_run(folder: Path, name: str, commands: 
     for command in commands:
         code, line = refusal(*command)
         assert code == 3 and any(f"'{each}:" in line for each in NAMES) and "--trust" in line and not ran(), command
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_report_without_consent_has_no_pictures_says_so_and_runs_no_code(folder: Path, name: str) -> None:
+    begin(name)
+    page = html.unescape(Path(done(*REPORT).stdout.strip()).read_text())
+    assert "Over generations" in page and "<img src" not in page and not ran()
+    if name in ("A task", "A Gymnasium environment", "A behaviour", "A policy"):  # others have nothing to draw
+        assert "No pictures: task." in page and "--trust" in page.partition("No pictures: ")[2].splitlines()[0]
+    assert ("They are whole behaviors" in page) == (name == "A task")
+
+
+def test_a_report_leaves_out_pictures_that_need_the_users_population(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin("A population")
+    closed: list[bool] = []
+    actor = SimpleNamespace(close=lambda: closed.append(True))
+    monkeypatch.setattr(report, "film", lambda run, view: actor)  # as of a robot
+    page = html.unescape(Path(done(*REPORT).stdout.strip()).read_text())
+    assert "No pictures: population.function = 'spreading:OneSpread'" in page and closed and not ran()
 
 
 def test_the_consent_to_run_code_is_for_one_command(folder: Path) -> None:

@@ -47,12 +47,16 @@ def positions(run: Run, generation: int) -> Floats:
 
 def position_dim(run: Run) -> int:
     """Return the length of a final position, or of the behavior of a task without positions."""
-    return run.config.task.axes or int(run["behavior"].shape[2])
+    return _axes(run) or int(run["behavior"].shape[2])
 
 
 def has_positions(run: Run) -> bool:
     """Return whether the behaviors of a run are final positions."""
-    return run.config.task.axes > 0
+    return _axes(run) > 0
+
+
+def _axes(run: Run) -> int:
+    return 0 if run.whole_behavior else run.config.task.axes
 
 
 def axis_names(run: Run) -> list[str]:

@@ -146,7 +146,7 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> No
         return replay_run(path, request, say)
     with tempfile.TemporaryDirectory() as folder:
         again = replace(request, generation=None, mutations=request.mutations or MUTATIONS)
-        return replay_run(sampled(path, request, Path(folder)), again, say)
+        return replay_run(sampled(path, request, Path(folder)), again, say, path)
 
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
@@ -163,9 +163,13 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     return sample(Ranks(), wanted, lambda line: None)
 
 
-def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> None:
-    """Replay individuals of a run file; raise a VerifyError if bits differ and the machines do not explain it."""
+def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], named: Path | None = None) -> None:
+    """Replay individuals of a run file; raise a VerifyError if bits differ and the machines do not explain it.
+
+    named: the user's file, for messages
+    """
     with open_run(path) as run:
+        run.path = named or path
         run.check_last()
         choices = choose(run, request)
         size = request.size or ((640, 420) if request.together else (640, 480) if len(choices) == 1 else (320, 240))

@@ -29,7 +29,10 @@ SHOWN = 8  # individuals on a page without pictures
 
 
 def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Path:
-    """Write the page of one or several run files; return its path."""
+    """Write the page of one or several run files; return its path.
+
+    Code that only a file names does not run without the user's consent: the page then has no pictures, and says why.
+    """
     target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
     check_writable(target, "-o", (".html",), paths)
     with ExitStack() as stack:
@@ -37,6 +40,10 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Pa
         for run in runs:
             check_committed(run)
             run.check_all()
+            try:
+                offspring.has_positions(run)
+            except TrustError:
+                run.whole_behavior = True
         page = render(runs, thumbnails)
     with written(target, "w") as file:
         file.write(page)
@@ -140,12 +147,14 @@ def _extremes(run: Run, count: int) -> str:
         return "<p class='faint'>No individual of the last generation is valid.</p>"
     try:
         actor = film(run, View(*SIZE)) if count else None
-    except TrustError:
-        raise
     except EesError as error:
         note += f"No pictures: {error}."
     with closing(actor) if actor else nullcontext():
-        figures = [_acted(run, choice, actor) for choice in choices]
+        try:
+            figures = [_acted(run, choice, actor) for choice in choices]
+        except TrustError as error:  # of the user's population
+            note += f"No pictures: {error}."
+            figures = [_acted(run, choice, None) for choice in choices]
     return f"<p class='faint'>{html.escape(note)}</p><div class='extremes'>{''.join(figures)}</div>"
 
 

@@ -22,8 +22,8 @@ from ees_mpi.terminal import say_on_stderr
 MOST_SEEDS = 10_000
 FIRST_PAGES = ("first_steps", "tutorial", "config", "python", "ask_tell", "plugins", "format")
 PRESETS = {  # headings, and words in the first line of a preset's file; the last heading that fits is taken
-    "The paper's experiments": "",
-    "The same with the settings of the authors' released program": "released program",
+    "The paper's experiments, by its text": "",
+    "The same with the rules of the authors' released program": "released program",
     "Small ones, for a laptop": "cores",
     "Relatives: other objectives and methods": "section 6|et al[.]",
     "Gymnasium's robots": "Gymnasium",

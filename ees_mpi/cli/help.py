@@ -23,7 +23,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "mpirun -n 4 ees-mpi adapt run.h5 --direction 45deg --mutations 100 -o adapted.h5",
         ),
         "measure": (
-            "ees-mpi measure policy.npz --std 0.01,0.02,0.05 -o measured.h5",
+            "ees-mpi measure policy.npz --std 0.01,0.02,0.05 --cell 0.1",
             "mpirun -n 4 ees-mpi measure ppo.pt --task gymnasium-cheetah-es --count 1000 -o ppo.h5",
         ),
     },

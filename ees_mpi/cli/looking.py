@@ -9,7 +9,7 @@ import click
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Option, number, whole
-from ees_mpi.commands.requests import CompareRequest, FigureRequest, Generation, Json, ReplayRequest, RunArguments
+from ees_mpi.commands.requests import Cell, CompareRequest, FigureRequest, Generation, Json, ReplayRequest, RunArguments
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
 
@@ -17,7 +17,6 @@ Radius = Annotated[
     float,
     Option("Offspring that end nearer to the origin count for near_origin, not for balance and directions.", POSITIVE),
 ]
-Cell = Annotated[float, Option("Side of a grid cell, for coverage.", POSITIVE)]
 
 
 @command(trusts=True)

@@ -90,14 +90,14 @@ def adapt(request: requests.AdaptRequest) -> None:
 
 
 @command(on_ranks=True)
-def measure(request: requests.MeasureRequest, as_json: requests.Json = False) -> None:
+def measure(request: requests.MeasureRequest, cell: requests.Cell = 1.0, as_json: requests.Json = False) -> None:
     if as_json and request.starts is None:
         raise ConfigError("--json: expected --starts, too; `ees-mpi metrics FILE --json` has the other measures")
-    picture = Path(request.out).with_suffix(".png")
+    picture = request.target.with_suffix(".png")
     figures = {"measure": picture}
     if request.starts:
         figures["starts"] = picture.with_stem(f"{picture.stem}-starts")
-    if Path(request.out) in figures.values():
+    if request.target in figures.values():
         raise ConfigError(f"-o {request.out}: expected the name of an HDF5 file; the figure {picture} stands beside it")
 
     def job(world: "ranks.Ranks") -> None:
@@ -113,22 +113,24 @@ def measure(request: requests.MeasureRequest, as_json: requests.Json = False) ->
             out = measure(world, request, say)
         with world.together():
             if world.is_root:
-                _show(out, figures, as_json)
+                _show(out, figures, cell, as_json)
 
     run_on_ranks(job)
 
 
-def _show(measured: Path, figures: dict[str, Path], as_json: bool) -> None:
+def _show(measured: Path, figures: dict[str, Path], cell: float, as_json: bool) -> None:
     """Print the tables of a file of `measure`, and draw its figures beside it."""
     from ees_mpi.analysis.figures.catalog import draw
     from ees_mpi.analysis.numbers.heritability import describe
     from ees_mpi.analysis.numbers.summaries import table_of_stds
 
-    lines = [] if as_json else list(table_of_stds(measured))
+    lines = [] if as_json else list(table_of_stds(measured, cell))
     for line in [*lines, *(describe(measured, as_json) if "starts" in figures else [])]:
         echo(line)
     try:
-        drawn = [draw(name, [measured], requests.FigureRequest(path)) for name, path in figures.items()]
+        sides = {"measure": cell, "starts": requests.FigureRequest.cell}
+        asked = {name: requests.FigureRequest(path, cell=sides[name]) for name, path in figures.items()}
+        drawn = [draw(name, [measured], request) for name, request in asked.items()]
         for path in [] if as_json else drawn:
             echo(str(path))
     except MissingExtra as error:

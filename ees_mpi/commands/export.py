@@ -6,6 +6,7 @@ one row per generation.
 """
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def load(path):
 
 SCORES = ".\nFor discrete actions it returns a score for each: take `act(observation).argmax(-1)`"
 VECTORS = ("behavior_variance", "mean_behavior", "objective_value")  # metrics with several numbers per generation
-FIRST_WORDS = LOADER.partition(":")[0]  # of every exported loader
+FIRST_WORDS = LOADER.partition(",")[0]  # of every exported loader
 
 
 def export_csv(run: Run, out: Path | None) -> Path:
@@ -112,11 +113,12 @@ def export_policy(
     if not isinstance(task, PolicyTask):
         raise RunFileError(f"{run.path}: its task has no policy network to export")
     check_writable(out, suffixes=[".npz"], sources=[run.path])
-    loader = out.with_suffix(".py")
+    loader = out.with_name(re.sub(r"\W", "_", out.stem) + ".py")  # a name that can be imported
     if loader.is_dir():
         raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
-    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.encode()):
-        raise ConfigError(f"-o {out}: its loader would replace {loader}, which export did not write; choose another")
+    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.format(name=out.name).encode()):
+        reason = "which export did not write, or wrote for another policy"
+        raise ConfigError(f"-o {out}: its loader would replace {loader}, {reason}; choose another name")
     if individual is not None and generation is None:
         generation = -1
     if generation is not None:

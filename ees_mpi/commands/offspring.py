@@ -45,6 +45,8 @@ from ees_mpi.store.writer import RunWriter
 Note = dict[str, list[float]]
 TENTH, MOST_PARENTS = 10, 50  # the best of so many are selected; at most so many in a direction
 ENGINE_KEYS = ("task.engine", "task.device")
+STDS = (0.01, 0.02, 0.05)  # of `measure`, for policies of other programs
+TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
 KIND = "study"  # of its file; files of older versions have the kinds "sample" and "measure"
 
 
@@ -57,6 +59,7 @@ class Parent:
     statistics: Statistics  # that normalise the observations
     about: dict[str, Any]  # the run and the generation, or the policy
     inherited: Arrays  # moments that the method hands on
+    own_std: float | None  # of the run; None: another program made the policy
 
     @property
     def std(self) -> float:
@@ -91,7 +94,8 @@ def read_own(
             if key_of(setting) not in ENGINE_KEYS:
                 expected = f"expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's"
                 raise ConfigError(f"{shown(setting)}: {expected}")
-    return read_parent(ranks, PolicySource(run), change, settings, generation=request.generation)
+    source = PolicySource(run)
+    return read_parent(ranks, source, lambda config, _: change(config), settings, generation=request.generation)
 
 
 def offspring(config: Config, count: int, std: float | None) -> Config:
@@ -103,23 +107,27 @@ def offspring(config: Config, count: int, std: float | None) -> Config:
 
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation; return its path."""
-    policy, out = policy_of(request.policy, request), Path(request.out)
+    policy, out = policy_of(request.policy, request), request.target
     if request.task and request.task.endswith(".toml"):
         beside(request.task)  # on every rank: rank 0 alone reads the file
     named = request.policy if isinstance(request.policy, str) else ""
     check_target(ranks, Path(named), out, request.overwrite)
-    stds = tuple(np.atleast_1d(request.std).tolist())
     with ranks.together():
+        stds = _stds(request, None)
         if len(set(stds)) < len(stds) or not stds:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
         if request.starts is not None and request.count < 2 * TENTH:
             few = f"--starts {request.starts} --count {request.count}"
             raise ConfigError(f"{few}: expected {2 * TENTH} or more offspring")
-    change, settings = partial(_offspring, request, stds), changes_of(request.settings)
+
+    def change(config: Config, own: float | None) -> Config:
+        return _offspring(request, _stds(request, own), config)
+
+    settings = changes_of(request.settings)
     parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
-    mean = parent.state.mean
+    mean, stds = parent.state.mean, _stds(request, parent.own_std)
     rows: dict[float, Arrays] = {std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in stds}
     drawn = draw(ranks, parent, "measure")
     further = partial(second_generation, parent, drawn[0]) if request.starts else None
@@ -128,6 +136,13 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         of_all = f"each of {len(stds)} stds" if len(stds) > 1 else f"std {stds[0]:g}"
         say(f"{out}: {request.count} offspring of {named or 'the policy'} at {of_all}")
     return out
+
+
+def _stds(request: MeasureRequest, own: float | None) -> tuple[float, ...]:
+    """Return the standard deviations of `measure`; `own`: that of the run."""
+    if request.std is not None:
+        return tuple(np.atleast_1d(request.std).tolist())
+    return STDS if own is None else tuple(times * own for times in TIMES)
 
 
 def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -> Config:
@@ -172,7 +187,7 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
 def read_parent(
     ranks: Ranks,
     policy: PolicySource,
-    change: Callable[[Config], Config],
+    change: Callable[[Config, float | None], Config],
     settings: Sequence[Setting],
     task: str | None = None,
     generation: int | None = None,
@@ -180,7 +195,7 @@ def read_parent(
 ) -> Parent:
     """Read learned arrays on rank 0, and send them to all ranks.
 
-    change: makes the config of the offspring; settings: change the config first
+    change: makes the config of the offspring, with the run's own std; settings: change the config first
     task: a preset or a config file; None: the config of the run or of the exported policy
     """
 
@@ -196,7 +211,7 @@ def read_parent(
         if config is None:
             config = configs.parse(start.config, settings, f"the config in {policy}", stored=True)
             ranks.set_stall_limit(60 * config.run.stall_minutes)
-        config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config)
+        config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config, start.own_std)
         configs.check(config)
         if len(start.mean) > config.population.components:
             raise ConfigError(f"{policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component")
@@ -215,6 +230,7 @@ def read_parent(
                 "observation_std": std,
             },
             "arrays": start.inherited,
+            "own_std": start.own_std,
         }
 
     ranks.check_alike(machine.fingerprint())
@@ -224,7 +240,7 @@ def read_parent(
     learned = {name: arrays.get(name, first) for name, first in config.population.learned(arrays["mean"]).items()}
     statistics = arrays["observation_mean"], arrays["observation_std"]
     state = State(0, learned, {}, arrays["observations"])
-    return Parent(config, state, statistics, received["about"], received["arrays"])
+    return Parent(config, state, statistics, received["about"], received["arrays"], received["own_std"])
 
 
 def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]:

@@ -32,6 +32,7 @@ EngineChanges = Annotated[
 AFTER = "Of the mean; negative: from the end.  [default: the state after the last one]"
 StateOf = Annotated[int | None, Option(AFTER, kinds.ANY_WHOLE)]
 Generation = Annotated[int | None, Option("[default: the last one]", whole())]
+STDS = "Of mutations.  [default: half of, once and twice the run's; 0.01,0.02,0.05 for policies of other programs]"
 Std = Annotated[float | None, Option("Of the mutations.  [default: the run's]", POSITIVE)]
 Layers = Annotated[Sequence[str], Option("The layers of a torch file, in order.", kinds.NAMES)]
 Normaliser = Annotated[Name | None, Option("observation_mean, observation_std.", FILE, "--normaliser FILE.npz")]
@@ -48,6 +49,7 @@ Overwrite = Annotated[bool, Option("Replace an existing file.")]
 Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]
 TRUST = Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust", default=False)
 Trust = Annotated[bool, TRUST]
+Cell = Annotated[float, Option("Side of a grid cell, for coverage.", POSITIVE)]
 Json = Annotated[bool, Option("One JSON object, or a list of them.", usage="--json")]
 
 
@@ -115,7 +117,7 @@ class SampleRequest:
     """Evaluate new offspring of a trained mean."""
 
     run: RunArgument
-    count: Annotated[int, Option("The number of offspring.", whole(2))]
+    count: Annotated[int, Option("The number of offspring.", whole(2))] = 1000
     out: Annotated[Name | None, Option("[default: RUN-sample.h5]", FILE, "-o, --out S.h5")] = None
     _: KW_ONLY
     generation: StateOf = None
@@ -160,9 +162,9 @@ class MeasureRequest:
         str | None,
         Option("The task.  [default: that of a run or an exported policy]", kinds.PRESET),
     ] = None
-    std: Annotated[float | Sequence[float], Option("Of mutations.", kinds.POSITIVES)] = (0.01, 0.02, 0.05)
+    std: Annotated[float | Sequence[float] | None, Option(STDS, kinds.POSITIVES)] = None
     count: Annotated[int, Option("Offspring at each std.", whole(2))] = 1000
-    out: Annotated[Name, Option("The file to write.", FILE, "-o, --out M.h5")] = "measure.h5"
+    out: Annotated[Name | None, Option("[default: POLICY-measure.h5]", FILE, "-o, --out M.h5")] = None
     settings: KeyChanges = None
     _: KW_ONLY
     layers: Layers = ()
@@ -172,6 +174,14 @@ class MeasureRequest:
     label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]", kinds.LABEL)] = ""
     overwrite: Overwrite = False
     trust: Trust = False
+
+    @property
+    def target(self) -> Path:
+        """The file to write: by default beside the policy, or measure.h5 for a policy that has no name."""
+        if self.out is not None or not isinstance(self.policy, str):
+            return Path(self.out or "measure.h5")
+        folder, name = os.path.split(self.policy)
+        return Path(folder, f"{Path(name.rpartition(':')[2]).stem}-measure.h5")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -208,6 +218,7 @@ class FigureRequest:
     metric: Annotated[
         str | None, Option("For sweep: what is drawn.  [default: the metric of progress lines]", usage="--metric M")
     ] = None
+    cell: Annotated[float, Option("For measure: side of a grid cell, for coverage.", POSITIVE)] = 1.0
 
 
 @dataclass(frozen=True, repr=False, eq=False)

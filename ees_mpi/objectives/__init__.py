@@ -17,5 +17,6 @@ OBJECTIVES = Family(
         "quality": "ees_mpi.objectives.quality:QualityEvolvability",
         "blend": "ees_mpi.objectives.blend:Blend",
         "custom": "ees_mpi.objectives.custom:CustomObjective",
+        "weights": "ees_mpi.objectives.weights:OwnWeights",
     },
 )

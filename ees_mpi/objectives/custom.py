@@ -31,7 +31,7 @@ TRIED = 32  # individuals with random outcomes
 class CustomObjective(Objective, frozen=True):
     """Computes the weights as the gradient of a torch function that a user writes."""
 
-    function: Annotated[str, key("The torch function, as package.module:function.")]
+    function: Annotated[str, key("The function, as package.module:function.")]
     settings: Annotated[dict[str, Any], key("Further arguments of the function, by name.")] = msgspec.field(
         default_factory=dict
     )
@@ -111,7 +111,8 @@ def _torch() -> Any:
     try:
         import torch
     except ImportError:
-        raise MissingExtra("objective.name = \"custom\" needs torch: pip install 'ees_mpi[torch]'") from None
+        other = 'objective.name = "weights" takes a numpy function and needs none (`ees-mpi docs plugins`)'
+        raise MissingExtra(f"objective.name = \"custom\" needs torch: pip install 'ees_mpi[torch]'; {other}") from None
     return torch
 
 

@@ -47,6 +47,11 @@ class StartingPoint:
             return self.foreign.mean, self.foreign.std
         return State(0, {}, {}, self.observations).observation_mean_std()
 
+    @property
+    def own_std(self) -> float | None:
+        """The standard deviation of the run, the median of a learned one; None for a policy of another program."""
+        return None if self.foreign else float(np.median(self.learned.get("std", self.std)))
+
     def fitted(self, name: str, config: Config) -> "StartingPoint":
         """Return the starting point for the task of a config; raise a ConfigError if that has another network.
 

@@ -75,6 +75,7 @@ class Run(Mapping[str, Series]):
     """
 
     given_label: str = ""  # by the user, for a figure
+    whole_behavior: bool = False  # for a page without the user's code, which alone may know what positions are
 
     __eq__ = object.__eq__  # a run is equal to itself only; no arrays are compared
     __hash__ = object.__hash__

@@ -15,7 +15,7 @@ import ees_mpi
 from ees_mpi.cli.main import cli
 
 FUNCTIONS = ("train", "sample", "adapt", "measure", "signal")
-COMMAND_ONLY = {"as_json", "start_minutes"}
+COMMAND_ONLY = {"as_json", "cell", "start_minutes"}  # `cell` of `measure`: of the table that it prints
 PYTHON_ONLY = {"task", "parameters", "behavior_dim", "batch", "mean", "keep_source", "on_generation", "trust"}
 
 

@@ -77,6 +77,14 @@ def test_a_program_of_the_users_is_never_replaced_by_a_loader(walked: Path, tmp_
             assert export_policy(run, tmp_path / "p.npz", None, None) == [tmp_path / "p.npz", tmp_path / "p.py"]
 
 
+def test_a_loader_can_be_imported_by_name_and_serves_one_policy(walked: Path, tmp_path: Path) -> None:
+    with open_run(walked) as run:
+        assert export_policy(run, tmp_path / "my-arm.2.npz")[1] == tmp_path / "my_arm_2.py"
+        with pytest.raises(ConfigError, match=r"my_arm_2\.py.*another policy"):
+            export_policy(run, tmp_path / "my_arm_2.npz")
+    assert not (tmp_path / "my_arm_2.npz").exists()
+
+
 def test_one_of_several_means_must_be_chosen(species: Path, tmp_path: Path) -> None:
     out = tmp_path / "p.npz"
     with open_run(species) as run:

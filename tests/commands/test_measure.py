@@ -18,7 +18,9 @@ import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.analysis.labels import stds, subject
 from ees_mpi.analysis.numbers.measures import Settings, best_of
+from ees_mpi.analysis.numbers.summaries import table_of_stds
 from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.commands.requests import MeasureRequest
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.runs import policy_files
@@ -128,6 +130,45 @@ def test_a_run_and_an_exported_policy_are_measured_in_their_own_task(cheetah: Pa
     with open_run(cheetah) as run, open_run(tmp_path / "run.h5") as found:
         assert found["mean"][0].tobytes() == run.state_arrays()["mean"].tobytes()
         assert found.config.task == run.config.task
+
+
+def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_after_it(
+    copied: Path, tmp_path: Path
+) -> None:
+    said = done("measure", copied, "--count", 4, "--cell", 0.25).stdout
+    first = copied.with_name(f"{copied.stem}-measure.h5")
+    with open_run(copied) as run, open_run(first) as found:
+        own = run.config.population.std
+        assert stds(found) == [own / 2, own, 2 * own] and "cells of side 0.25" in said
+    assert first.with_suffix(".png").exists()
+    assert ": 1000 offspring" in done("sample", copied).stdout
+    words: dict[str, Any] = {"task": "interference-maxvar", "count": 4, "settings": {"noise.size": 1000}}
+    np.savez(tmp_path / "flat.npz", **arrays())  # type: ignore[arg-type]
+    assert MeasureRequest(str(tmp_path / "flat.npz")).target == tmp_path / "flat-measure.h5"
+    assert MeasureRequest("my.nets:make").target == Path("make-measure.h5")
+    with ees_mpi.measure(lambda: np.ones(1, np.float32), out=tmp_path / "other.h5", **words) as other:
+        assert stds(other) == [0.01, 0.02, 0.05]
+
+
+def test_a_learned_std_counts_by_its_median_also_in_an_exported_policy(tmp_path: Path) -> None:
+    small = sets("population.name=diagonal", "population.size=6", "run.generations=3", "noise.size=100000")
+    done("train", "cheetah-maxvar", *SMALL[:2], *small, "-o", tmp_path / "run.h5")
+    done("export", tmp_path / "run.h5", "--policy", "-o", tmp_path / "policy.npz")
+    with open_run(tmp_path / "run.h5") as run:
+        own = float(np.median(run.state_arrays()["std"]))
+        assert own != run.config.population.std
+    for name in ("run.h5", "policy.npz"):
+        with ees_mpi.measure(tmp_path / name, count=2, overwrite=True) as found:
+            assert stds(found) == [own / 2, own, 2 * own]
+
+
+def test_coverage_has_the_cells_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
+    coverage = [line.split()[3] for line in table_of_stds(numpy_network, 1e-9)[2:]]
+    assert coverage == ["6", "6"] and table_of_stds(numpy_network, 1e9)[2].split()[3] in ("1", "2")
+    picture = tmp_path / "m.png"
+    assert done("figure", "measure", numpy_network, "--cell", 0.1, "-o", picture).stdout.split() == [str(picture)]
+    code, line = refusal("figure", "line", numpy_network, "--cell", 0.1, "-o", tmp_path / "l.png")
+    assert code == 2 and "--cell is for measure" in line
 
 
 def test_a_flat_vector_is_measured_in_a_task_without_layers(tmp_path: Path) -> None:

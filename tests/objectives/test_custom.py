@@ -77,7 +77,7 @@ def test_a_wrong_function_is_found_before_any_rollout(name: str, message: str) -
 
 def test_missing_torch_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(MissingExtra, match=r"needs torch: pip install 'ees_mpi\[torch\]'"):
+    with pytest.raises(MissingExtra, match=r"needs torch: pip install 'ees_mpi\[torch\]'; .*\"weights\""):
         custom("distance_variance").try_out(10, 1)
     for name in [name for name in sys.modules if name.startswith("ees_mpi.scg")]:
         monkeypatch.delitem(sys.modules, name)

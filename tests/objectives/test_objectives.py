@@ -16,6 +16,7 @@ from ees_mpi.ranks import Ranks
 SECTIONS = {
     "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 1}, {"name": "maxent", "share": 1}]},
     "custom": {"name": "custom", "function": "ees_mpi.scg.surrogates:maxent"},
+    "weights": {"name": "weights", "function": "support.own_weights:outermost"},
     "ranked maxvar": {"name": "maxvar", "normalization": "ranks"},
     "ranked maxent": {"name": "maxent", "normalization": "ranks"},
 }

@@ -76,6 +76,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     if (request.by or request.metric) and not recipe.groups:
         able = ", ".join(other for other, recipe in FIGURES.items() if recipe.groups)
         raise ConfigError(f"figure {name}: --by and --metric are for {able}")
+    if request.cell != FigureRequest.cell and kind != "measure":
+        raise ConfigError(f"figure {name}: --cell is for measure")
     if labels and len(labels) != len(paths):
         expected = f"expected one for each of the {len(paths)} run files, in their order"
         raise ConfigError(f"--label: {expected}; got {len(labels)}")
@@ -86,7 +88,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         for run in runs if kind in OVER_GENERATIONS else ():
             check_training(run)
         more = ([generations] if recipe.chooses else []) + ([request.by, request.metric] if recipe.groups else [])
-        figure = recipe.draw(runs, *more)
+        figure = recipe.draw(runs, *more, *([request.cell] if kind == "measure" else []))
         if request.title:
             figure.set_figheight(figure.get_figheight() + 0.3)  # room for it
             figure.suptitle(request.title, fontsize=10)

@@ -136,12 +136,15 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     return figure
 
 
-def measure(runs: Sequence[Run]) -> Figure:
-    """Draw a panel for each measure, with a curve for each label: the mean over its files, and their range."""
+def measure(runs: Sequence[Run], cell: float) -> Figure:
+    """Draw a panel for each measure, with a curve for each label: the mean over its files, and their range.
+
+    cell: the side of a grid cell, for coverage
+    """
     offspring.check_one_task(runs)
     groups: dict[str, list[list[dict[str, Any]]]] = {}
     for run in runs:
-        groups.setdefault(labels.label(run), []).append(at_stds(run))
+        groups.setdefault(labels.label(run), []).append(at_stds(run, cell))
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
     figure, (*panels, spare) = style.grid(len(AT_STDS) + 1, 3, 2.0)
     for panel, (name, (_, axis)) in zip(panels, AT_STDS.items(), strict=True):
@@ -153,7 +156,7 @@ def measure(runs: Sequence[Run]) -> Figure:
             shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
             panel.plot(list(values), means, **style.look(place), marker=".", label=shown)
             panel.fill_between(list(values), lowest, highest, color=style.look(place)["color"], alpha=0.15, linewidth=0)
-        panel.set(xlabel="std of the mutations", ylabel=axis, xscale="log")
+        panel.set(xlabel="std of the mutations", ylabel=axis.format(cell=cell), xscale="log")
         panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
         panel.minorticks_off()
         if name == "coverage":

@@ -98,10 +98,12 @@ def _compare(metric: str, about: str, request: CompareRequest, settings: Setting
     if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
     steps = STEPS if any(value.training_steps for value in values) else ()  # those of adaptations
+    units = dict.fromkeys(("near_origin", *DIRECTED), f" (radius {settings.radius:g})")
+    units["coverage"] = f" (cells of side {settings.cell:g})"
     of_runs = {"values": "value", **{name: name for name in steps}}
     return {
         "metric": metric,
-        "about": about,
+        "about": about + units.get(metric, ""),
         "groups": [
             summarize(group)
             | {key: {str(run.path): getattr(run, name) for run in group.members} for key, name in of_runs.items()}

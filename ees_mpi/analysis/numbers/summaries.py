@@ -18,7 +18,7 @@ from ees_mpi.store.reader import Run, open_run
 AT_STDS = {  # the measures of `ees-mpi measure`: the heading of a column, and the label of an axis
     "entropy": ("entropy", "entropy, nats"),
     "covariance_trace": ("variance", "variance"),
-    "coverage": ("coverage", "coverage, cells"),
+    "coverage": ("coverage", "coverage, cells of side {cell:g}"),
     "distance_mean": ("distance", "mean distance"),
     "best_of_40": ("best of 40", "distance of the best of 40"),
 }
@@ -42,7 +42,7 @@ def read_measures(
             summarize(run, g, settings) if g in valid else {**which, "generation": g, **empty}
             for g in range(run.generations)
         ]
-    return rows, table(rows)
+    return rows, table(rows, settings[0])
 
 
 def summarize(run: Run, generation: int, settings: Sequence[Settings]) -> Facts:
@@ -78,7 +78,7 @@ def text(facts: Facts, settings: Settings) -> list[str]:
     sampled = facts["sample_of"] is not None
     rows = f"sample of generation {facts['sample_of']}" if sampled else f"generation {facts['generation']}"
     lines = [f"{facts['file']}: {facts['label']}, {rows}, {facts['individuals']} individuals{invalid}"]
-    details = {"near_origin": f"radius {settings.radius:g}", "coverage": f"cells of {settings.cell:g}"}
+    details = {"near_origin": f"radius {settings.radius:g}", "coverage": f"cells of side {settings.cell:g}"}
     details |= dict.fromkeys(DIRECTED, f"of {facts['moved']} beyond radius {settings.radius:g}")
     for name, measure in MEASURES.items():
         if name != "entropy" and name in facts:
@@ -103,7 +103,7 @@ def _shown(facts: Facts, name: str) -> str:
     return "-" if few else number(facts.get(name, math.nan))
 
 
-def table(rows: Sequence[Facts]) -> list[str]:
+def table(rows: Sequence[Facts], settings: Settings) -> list[str]:
     """Return the measures of several generations, one generation per line."""
     full = next(row for row in rows if "entropy" in row)
     names = [key for key, value in full.items() if isinstance(value, (int, float)) and key != "invalid"]
@@ -112,7 +112,8 @@ def table(rows: Sequence[Facts]) -> list[str]:
     for row in rows:
         entropies = [entropy["value"] for entropy in row["entropy"]] if "entropy" in row else [math.nan] * len(heads)
         cells.append((*(_shown(row, name) for name in names), *map(number, entropies)))
-    lines = [f"{rows[0]['file']}: {rows[0]['label']}", *columns(cells)]
+    units = f"radius {settings.radius:g}, cells of side {settings.cell:g}"
+    lines = [f"{rows[0]['file']}: {rows[0]['label']}; {units}", *columns(cells)]
     saturated = [row for row in rows if _warnings(row)]
     if saturated:
         first = _warnings(saturated[0])[0]
@@ -124,24 +125,24 @@ def _warnings(facts: Facts) -> list[str]:
     return [f"warning: {entropy['warning']}" for entropy in facts.get("entropy", []) if entropy["warning"]]
 
 
-def at_stds(run: Run) -> list[Facts]:
-    """Return some measures of each row of a study."""
+def at_stds(run: Run, cell: float) -> list[Facts]:
+    """Return some measures of each row of a study; `cell`: the side of a grid cell, for coverage."""
     if not stds(run):
         raise RunFileError(f"{run.path} is not a file of ees-mpi measure")
     rows = []
     for row, std in enumerate(stds(run)):
         offspring = read_offspring(run, row)
         facts: Facts = {"std": std, "invalid": int((~offspring.outcomes.valid).sum())}
-        rows.append(facts | {name: MEASURES[name].compute(offspring, Settings()) for name in AT_STDS})
+        rows.append(facts | {name: MEASURES[name].compute(offspring, Settings(cell=cell)) for name in AT_STDS})
     return rows
 
 
-def table_of_stds(path: Path) -> list[str]:
+def table_of_stds(path: Path, cell: float) -> list[str]:
     """Return the table of `ees-mpi measure` as lines of text: the measures against the standard deviation."""
     with open_run(path) as run:
-        rows, size, mean = at_stds(run), run.config.population.size, run["mean_behavior"][0].tolist()
+        rows, size, mean = at_stds(run, cell), run.config.population.size, run["mean_behavior"][0].tolist()
         end = ", ".join(map(number, mean[:4])) + (", ..." if len(mean) > 4 else "")
-        title = f"{label(run)}: {size} offspring at each std; the policy itself ends at ({end})"
+        title = f"{label(run)}: {size} offspring at each std; the policy itself ends at ({end}); cells of side {cell:g}"
     cells = [("std", *(heading for heading, _ in AT_STDS.values()), "invalid")]
     cells += [(f"{row['std']:g}", *(number(row[name]) for name in AT_STDS), str(row["invalid"])) for row in rows]
     return [title, *columns(cells)]

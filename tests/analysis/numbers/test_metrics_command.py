@@ -45,7 +45,8 @@ def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
     assert any(line.startswith("near_origin ") and "radius 3" in line for line in lines)
     assert sum(line.startswith("entropy ") for line in lines) == 2
     assert any(line.startswith("directions ") for line in lines)
-    assert len(ees("metrics", ant, "--all", "--bandwidth", 1).stdout.splitlines()) == 5
+    rows = ees("metrics", ant, "--all", "--bandwidth", 1, "--cell", 0.2).stdout.splitlines()
+    assert len(rows) == 5 and rows[0].endswith("radius 5, cells of side 0.2")
 
 
 def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Path) -> None:
