@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,10 +15,13 @@ from ees_mpi.strategy import Update
 from ees_mpi.tasks.interference import OPTIMUM
 from ees_mpi.training import train
 
+CHOSEN = ("population.name=chosen", "population.components=4", "objective.name=nsr", "objective.neighbors=2")
 
+
+@pytest.mark.parametrize("more", [(), CHOSEN])
 @pytest.mark.parametrize("optimizer", ["ascent", "adam"])
-def test_advance_changes_nothing_in_place(optimizer: str, tiny: Callable[..., Config]) -> None:
-    job = job_of(tiny("interference-maxvar", f"optimizer.name={optimizer}"))
+def test_advance_changes_nothing_in_place(optimizer: str, more: Sequence[str], tiny: Callable[..., Config]) -> None:
+    job = job_of(tiny("interference-maxvar", f"optimizer.name={optimizer}", *more))
     state = first_state(job.config)
     digest = state.digest()
     record, following = job.advance(state)

@@ -70,7 +70,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     population, named = run.config.population, bool(request.individuals or request.extremes)
     last = run.generations - 1 + (request.mean and not named and subject(run).trained)
     generation = last if request.generation is None else counted("--generation", request.generation, last + 1)
-    if (request.together or 0 < (request.mutations or 0) <= MOST_TOGETHER) and not (named or request.mean):
+    if (request.together or request.mutations) and not (named or request.mean):
         if not population.has_individuals or population.size > MOST_TOGETHER:
             raise ConfigError(
                 f"--together draws up to {MOST_TOGETHER} individuals, and {run.path} has {population.size} rows: add "
@@ -138,8 +138,12 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> No
         video.packages()
     elif without := [name for name, given in for_videos.items() if given]:
         raise ConfigError(f"{', '.join(without)}: for a video only; add --video FILE.gif or FILE.mp4")
-    if request.together and (request.mutations or 0) > MOST_TOGETHER:
-        raise ConfigError(f"--mutations {request.mutations}: --together draws up to {MOST_TOGETHER} of them")
+    some = not request.together and (request.individuals or request.extremes or request.mean)
+    if not some and (request.mutations or 0) > MOST_TOGETHER:
+        raise ConfigError(
+            f"--mutations {request.mutations}: expected at most {MOST_TOGETHER}, or --extremes or --individual without "
+            "--together"
+        )
     if path.suffix != ".npz" and not request.mutations:
         if request.std or request.settings:
             raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")

@@ -82,8 +82,8 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         task = task.toward(angle)
         if task.heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
-        if across(angle, task.behavior_dim):
-            raise ConfigError(f"--direction {direction}: this robot moves along x only; expected left or right")
+        if across(angle, task.behavior_dim // len(task.marks)):
+            raise ConfigError(f"--direction {direction}: the behaviour has one number; expected left or right")
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":
         from ees_mpi.maml.adapting import by_gradient  # imports torch

@@ -50,7 +50,8 @@ class Strategy:
     """An evolution strategy for your own loop: `z = es.ask()`, then `es.tell(behavior)`.
 
     mean: the first mean [D]; of a mixture, its means [K, D]
-    objective, population, optimizer: a name, a dict of settings, a settings object, or your own function or class
+    objective, population, optimizer: a name, a dict of settings, a settings object, or your own: a function for the
+        objective, a class for the others
     size, std: N and the standard deviation of the population; seed: of the run
     config: a preset, a .toml file, a dict or a Config, for all that is not given here; its task is not used
     observation_dim, observation_share: O, and the share of individuals that feed the observation normaliser
@@ -405,10 +406,11 @@ def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], ke
             sections[kind] = FAMILIES[kind].section(part)
         elif isinstance(part, Mapping):
             sections[kind] = part
-        elif callable(part):
+        elif callable(part) and not (isinstance(part, type) and issubclass(part, Part)):
             sections[kind] = {"name": "custom", "function": part}
         elif part is not None:
-            raise ConfigError(f"{kind}: expected a name, a dict, a settings object or a function, got {part!r:.80}")
+            own = "a function" if kind == "objective" else "a class"
+            raise ConfigError(f"{kind}: expected a name, a dict, a settings object or {own} of yours, got {part!r:.80}")
     run = {**sections.get("run", {}), "needs_start": False, "evaluate_mean_every": 0}  # the loop evaluates no mean
     given = {key: value for key, value in task.items() if value is not None}
     tables = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})

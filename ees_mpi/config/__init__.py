@@ -166,7 +166,7 @@ def read_source(source: str) -> str:
             "--from RUN.h5 starts from its mean, `ees-mpi config RUN.h5` prints its config"
         )
     if path.suffix != ".toml":
-        if path.suffix or os.sep in source:
+        if (path.suffix or os.sep in source) and path.stem not in preset_names():
             raise ConfigError(f"{source}: expected a .toml file, or a preset; `ees-mpi presets` lists the presets")
         raise ConfigError(f"preset: {unknown(source, preset_names())} (or give the path of a .toml file)")
     try:

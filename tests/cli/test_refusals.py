@@ -72,6 +72,7 @@ REFUSED = [
     (2, "expected 0 to 5", "replay cheetah.h5 --individual 6"),
     (2, "ends in .mp4, .gif", "replay cheetah.h5 --video film.avi"),
     (2, "--together: for a video only; add --video", "replay cheetah.h5 --together"),
+    (2, "--mutations 65: expected at most 64, or --extremes", "replay cheetah.h5 --mutations 65"),
     (2, "--size, --seconds: for a video only; add --video", "replay cheetah.h5 --size 320x240 --seconds 1"),
     (2, "--speed: for a video only; add --video", "replay cheetah.h5 --speed 2"),
     (2, "add --mutations", "replay cheetah.h5 --set task.engine=mujoco"),

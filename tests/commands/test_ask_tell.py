@@ -16,6 +16,7 @@ import ees_mpi
 from ees_mpi import TaskError
 from ees_mpi.config import load
 from ees_mpi.objectives.maxent import MaxEnt
+from ees_mpi.optimizers.adam import Adam
 from ees_mpi.ranks import Ranks
 from ees_mpi.tasks.interference import pattern
 
@@ -197,7 +198,8 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
         (["a"], {}, r"mean: expected \[D\] or \[K, D\] finite numbers: could not convert"),
         (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),
         ([1.0], {"objective": "maxant"}, "objective.name: unknown name 'maxant'; did you mean"),
-        ([1.0], {"objective": 3}, "objective: expected a name, a dict, a settings object or a function, got 3"),
+        ([1.0], {"objective": 3}, "objective: expected a name, a dict, a settings object or a function of yours"),
+        ([1.0], {"optimizer": Adam}, "optimizer: expected a name, a dict, a settings object or a class of yours, got"),
         ([1.0], {"objective": "nsr"}, '"nsr" together with population.name "chosen"'),
         ([1.0], {"objective": "repeatable"}, "repeatable.*task.rollouts = 2 or more, got 1"),
         ([1.0], {"objective": {"name": "blend", "parts": STARTS}}, "blend.*task.rollouts = 2 or more, got 1"),

@@ -5,7 +5,8 @@
     "final_observation"         components of the last observation (`task.components`; empty: all of them)
     "final_xy", "final_x"       the final position of a MuJoCo body (`task.body`, default "torso"): its `xpos`, which is
                                 one physics step older than the `x_position` in the `info` of Gymnasium's robots
-    "mean_info"                 the mean over the rollout of a key of `info` (`task.info_key`)
+    "final_info", "mean_info"   a key of `info` (`task.info_key`): its last value, or its mean over the rollout; a
+                                number or several, in the `info` of every step
     "package.module:function"   a function of a `Rollout` that returns numbers
 
 With `task.behavior_steps`, it is computed from the rollout up to each of these steps, and the numbers are joined.
@@ -110,7 +111,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     ] = "final_observation"
     components: Annotated[tuple[int, ...], key("For final_observation: which numbers of it; empty: all.")] = ()
     body: Annotated[str, key("For final_x and final_xy: the MuJoCo body.")] = "torso"
-    info_key: Annotated[str, key("For final_info and mean_info: the key of `info`.")] = ""
+    info_key: Annotated[str, key("For final_info and mean_info: a key of the `info` of every step.")] = ""
     fitness: Annotated[
         Literal["reward", "behavior"], key("The sum of rewards, or the distance of the behaviour along `direction`.")
     ] = "reward"
@@ -268,13 +269,19 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         """Return the number or the numbers of `info` after each step."""
         if any(self.info_key not in info for info in rollout.infos):
             keys = ", ".join(rollout.infos[0]) or "none"
-            raise ConfigError(f"task.info_key: {self.info_key!r} is not in the info of {self.env}; it has: {keys}")
+            named = f"{self.info_key!r} is not in the info of every step of {self.env}"
+            raise ConfigError(f"task.info_key: {named}; the first has: {keys}")
         values = [info[self.info_key] for info in rollout.infos]
         try:
-            return np.array(values, np.float64).reshape(len(values), -1).tolist()
-        except (TypeError, ValueError):
+            rows = np.array(values)
+        except ValueError:  # of different lengths
+            rows = np.array(None)
+        if rows.dtype.kind not in "biuf":
+            strange = next((value for value in values if np.array(value).dtype.kind not in "biuf"), values[-1])
             expected = "expected a number, or as many numbers in every step"
-            raise OwnCodeError(f"task.info_key {self.info_key}: {expected}, got {values[-1]!r:.80}") from None
+            raise OwnCodeError(f"task.info_key {self.info_key}: {expected}, got {strange!r:.80}")
+        found: list[list[float]] = rows.astype(np.float64).reshape(len(values), -1).tolist()
+        return found
 
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
