@@ -98,6 +98,8 @@ def test_a_job_ends_well_when_the_run_is_complete_and_not_if_more_is_asked_for(p
     code, said = place.train()
     assert code == 0 and info(place.folder / "run.h5")["complete"] is True, said
     assert place.log.read_text() == "" and not (place.folder / "run.h5.starts").exists()
+    code, said = place.run(JOBS / "train.slurm", *WORDS, "--out=my run.h5", **SLURM)
+    assert code == 0 and info(place.folder / "my run.h5")["complete"] is True and place.log.read_text() == "", said
     place.program("mpirun", "exit 1")  # it cannot start
     code, said = place.train("--set", "run.generations=9")
     assert (code, place.log.read_text()) == (0, "requeue 77\n"), said
@@ -111,7 +113,9 @@ def test_a_launcher_that_says_all_is_well_does_not_make_a_run_complete(place: Pl
     done("train", *WORDS, "--out", place.folder / "run.h5")
     more = place.write_list(["ees-mpi", "train", *WORDS, "--generations", "9", *OUT])
     task = {**TASK, "SLURM_ARRAY_TASK_ID": "1"}
-    for words, code in ((), 0), (("--seed", "5"), 2), (("--generations", "9"), 0):  # complete; another run; more
+    step = {"SLURM_STEP_NUM_TASKS": "4"}  # of a shell of srun from which the job was submitted
+    assert place.run(JOBS / "train.slurm", *WORDS, *OUT, **SLURM, **step)[0] == 0  # complete
+    for words, code in (("--seed", "5"), 2), (("--generations", "9"), 0):  # another run; more
         assert place.train(*words)[0] == code
     assert place.log.read_text() == 2 * "requeue 77\n"
     assert place.run(JOBS / "array.slurm", more, **task)[0] == 0 and "requeue 70_1" in place.log.read_text()
@@ -186,11 +190,11 @@ def test_the_signal_before_the_limit_reaches_the_ranks_and_the_next_start_has_th
 def test_a_task_of_an_array_runs_its_line_and_puts_itself_back_into_the_queue_and_not_the_array(place: Place) -> None:
     place.program("mpirun", WORKS)
     quoted = [*WORDS, "--set", "run.folder='a b'"]
-    lines = [["ees-mpi", "train", *WORDS, "--seed", str(seed), "--out", f"runs/{seed}.h5"] for seed in range(3)]
+    lines = [["ees-mpi", "train", *WORDS, "--seed", str(seed), "--out", f"my runs/{seed}.h5"] for seed in range(3)]
     listed = place.write_list(*lines, ["ees-mpi", "train", *quoted, "--out", "no.h5"], [*lines[0], "--overwrite"])
     code, said = place.run(JOBS / "array.slurm", listed, **TASK)
-    assert code == 0 and info(place.folder / "runs" / "2.h5")["seed"] == 2, said
-    assert [path.name for path in (place.folder / "runs").iterdir()] == ["2.h5"]
+    assert code == 0 and info(place.folder / "my runs" / "2.h5")["seed"] == 2, said
+    assert [path.name for path in (place.folder / "my runs").iterdir()] == ["2.h5"]
     code, said = place.run(JOBS / "array.slurm", listed, **{**TASK, "SLURM_ARRAY_TASK_ID": "4"})
     assert code == 2 and "run.folder" in said, said  # the config is wrong: its words arrived whole
     code, said = place.run(JOBS / "array.slurm", listed, **{**TASK, "SLURM_ARRAY_TASK_ID": "6"})

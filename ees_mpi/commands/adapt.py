@@ -30,7 +30,7 @@ from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.store import fold, texts
 from ees_mpi.store.reader import read_arrays
 from ees_mpi.store.safety import damage_reported, open_hdf5
-from ees_mpi.tasks.locomotion import across, angle_of, direction_name
+from ees_mpi.tasks.locomotion import PolicyTask, across, angle_of, direction_name
 
 FORMAT = "ees_mpi adaptation"
 MUTATIONS = 40
@@ -82,7 +82,8 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         task = task.toward(angle)
         if task.heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
-        if across(angle, task.behavior_dim // len(task.marks)):
+        records = len(task.marks) if isinstance(task, PolicyTask) else 1
+        if across(angle, task.behavior_dim // records):
             raise ConfigError(f"--direction {direction}: the behaviour has one number; expected left or right")
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":

@@ -35,9 +35,10 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import beside
 from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs import policy_fit, starting_point
-from ees_mpi.runs.broadcast import read_on_root
+from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.policy_files import PolicySource
 from ees_mpi.runs.progress import CountedOutcomes
+from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import journal
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter
@@ -199,18 +200,21 @@ def read_parent(
     task: a preset or a config file; None: the config of the run or of the exported policy
     """
 
+    def given(start: StartingPoint) -> Config:
+        return configs.parse(start.config, settings, f"the config in {policy}", stored=True)
+
+    def stall_minutes() -> float:
+        if task is not None:
+            return configs.read(task, settings).run.stall_minutes
+        if policy.foreign:
+            raise ConfigError(f"{policy} does not say in which task it acts; ees-mpi measure: expected --task PRESET")
+        return given(starting_point.load(policy, label, generation)).run.stall_minutes
+
     @before_rollouts()
     def read() -> dict[str, Any]:
-        # The limit holds from here on, because the code of the user runs in `load`, `change` and `check`.
-        if task is not None:
-            ranks.set_stall_limit(60 * configs.read(task, settings).run.stall_minutes)
         config = None if task is None else configs.load(task, settings)
-        if policy.foreign and config is None:
-            raise ConfigError(f"{policy} does not say in which task it acts; ees-mpi measure: expected --task PRESET")
         start = starting_point.load(policy, label, generation)
-        if config is None:
-            config = configs.parse(start.config, settings, f"the config in {policy}", stored=True)
-            ranks.set_stall_limit(60 * config.run.stall_minutes)
+        config = config or given(start)
         config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config, start.own_std)
         configs.check(config)
         if len(start.mean) > config.population.components:
@@ -234,8 +238,8 @@ def read_parent(
         }
 
     ranks.check_alike(machine.fingerprint())
+    set_limit(ranks, stall_minutes)
     config, received = read_on_root(ranks, read)
-    ranks.set_stall_limit(60 * config.run.stall_minutes)
     arrays = received["state"]
     learned = {name: arrays.get(name, first) for name, first in config.population.learned(arrays["mean"]).items()}
     statistics = arrays["observation_mean"], arrays["observation_std"]

@@ -13,6 +13,15 @@ from ees_mpi.store import records
 TABLES = ("arrays", "state")  # the keys whose values are dicts of arrays
 
 
+def set_limit(ranks: Ranks, stall_minutes: Callable[[], float]) -> None:
+    """Read the time limit of a job on rank 0, and set it on every rank; before any code of the user runs."""
+    limit = b""
+    with ranks.together():
+        if ranks.is_root:
+            limit = str(stall_minutes()).encode()
+    ranks.set_stall_limit(60 * float(ranks.broadcast(limit)))
+
+
 def read_on_root(ranks: Ranks, read: Callable[[], Mapping[str, Any]]) -> tuple[Config, dict[str, Any]]:
     """Call `read` on rank 0, and return its results on every rank: its "config", and all others.
 

@@ -134,7 +134,7 @@ def on_terminal(stream: TextIO) -> bool:
     """
     if type(stream).__module__.startswith("ipykernel."):
         return True
-    if stream.closed or not stream.isatty():
+    if getattr(stream, "closed", False) or not stream.isatty():  # a stream of the user may have no `closed`
         return False
     if not launched()[0]:
         return True

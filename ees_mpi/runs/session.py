@@ -16,7 +16,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.own import sources
 from ees_mpi.runs import tensorboard
-from ees_mpi.runs.broadcast import read_on_root
+from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, Request
 from ees_mpi.store.layout import axis_sizes
@@ -80,11 +80,7 @@ def run_session(
         if prepared:
             prepared.close(fold)
 
-    limit = b""
-    with ranks.together():
-        if ranks.is_root:
-            limit = str(stall_minutes()).encode()
-    ranks.set_stall_limit(60 * float(ranks.broadcast(limit)))
+    set_limit(ranks, stall_minutes)
     try:
         config, received = read_on_root(ranks, prepare)
         if not ranks.any(prepared is not None and prepared.finished):
