@@ -19,7 +19,7 @@ from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
-from ees_mpi.errors import EesError, TrustError
+from ees_mpi.errors import ConfigError, EesError, TrustError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.terminal import clock
@@ -42,7 +42,7 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Pa
             run.check_all()
             try:
                 offspring.has_positions(run)
-            except TrustError:
+            except (ConfigError, TrustError):
                 run.whole_behavior = True
         page = render(runs, thumbnails)
     with written(target, "w") as file:
@@ -152,7 +152,7 @@ def _extremes(run: Run, count: int) -> str:
     with closing(actor) if actor else nullcontext():
         try:
             figures = [_acted(run, choice, actor) for choice in choices]
-        except TrustError as error:  # of the user's population
+        except (ConfigError, TrustError) as error:  # of the user's population
             note += f"No pictures: {error}."
             figures = [_acted(run, choice, None) for choice in choices]
     return f"<p class='faint'>{html.escape(note)}</p><div class='extremes'>{''.join(figures)}</div>"

@@ -113,7 +113,7 @@ def export_policy(
     if not isinstance(task, PolicyTask):
         raise RunFileError(f"{run.path}: its task has no policy network to export")
     check_writable(out, suffixes=[".npz"], sources=[run.path])
-    loader = out.with_name(re.sub(r"\W", "_", out.stem) + ".py")  # a name that can be imported
+    loader = out.with_name(re.sub(r"\W", "_", out.stem) + ".py")
     if loader.is_dir():
         raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
     if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.format(name=out.name).encode()):

@@ -53,10 +53,13 @@ class CustomObjective(Objective, frozen=True):
 
     @before_rollouts()
     def try_out(self, size: int, behavior_dim: int) -> None:
-        """Call the function on random outcomes, so that a faulty function is found before any rollout."""
+        """Call the function twice on random outcomes, so that a faulty function is found before any rollout."""
         generator, count = np.random.default_rng(0), min(size, TRIED)
+        behaviors, fitness = generator.normal(size=(count, behavior_dim)), generator.normal(size=count)
         with located(f"a dry run with {count} random outcomes"):
-            self._evaluate(generator.normal(size=(count, behavior_dim)), generator.normal(size=count))
+            first, second = (self._evaluate(behaviors, fitness)[1] for _ in range(2))
+            if not np.array_equal(first, second):
+                raise OwnCodeError(f"{KEY} {self.function}: a second call gave other weights; it must not be random")
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
@@ -77,7 +80,7 @@ class CustomObjective(Objective, frozen=True):
                     bits = np.array([value, *weights]).tobytes()
             return np.frombuffer(ranks.broadcast(bits))
 
-        evaluated: Floats = outcomes.once((self.function, repr(self.settings)), compute)
+        evaluated: Floats = outcomes.once((type(self).__name__, self.function, repr(self.settings)), compute)
         return evaluated
 
     def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:

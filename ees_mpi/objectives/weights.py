@@ -23,10 +23,13 @@ class OwnWeights(CustomObjective, frozen=True):
         """Return J and the weights [N]."""
         weigh, code = function(self.function, KEY), f"{KEY} {self.function}"
         with calling(code, f"{self.label}()"):
-            weights = np.asarray(weigh(behaviors.copy(), fitness.copy(), **self.settings), np.float64)
-        if weights.shape != fitness.shape:
+            given = np.asarray(weigh(behaviors.copy(), fitness.copy(), **self.settings))
+        if given.shape != fitness.shape or given.dtype.kind not in "biuf":
             expected = f"expected {len(fitness)} numbers, one for each individual"
-            raise OwnCodeError(f"{code}: {expected}; got an array of shape {weights.shape}")
+            raise OwnCodeError(f"{code}: {expected}; got an array of shape {given.shape}, of {given.dtype}")
+        weights = given.astype(np.float64) / len(given)
         if wrong := int((~np.isfinite(weights)).sum()):
             raise OwnCodeError(f"{code}: its weights are not finite for {wrong} of {len(weights)} individuals")
-        return float(weights.mean()), weights / len(weights)
+        if not np.isfinite(value := float(weights.sum())):
+            raise OwnCodeError(f"{code}: expected weights with a finite sum, got {value}")
+        return value, weights

@@ -31,3 +31,7 @@ def not_finite(behaviors: Array, fitness: Array) -> Array:
 
 def with_ratios(behaviors: Array, fitness: Array, ratios: Array) -> Array:
     return ratios
+
+
+def random(behaviors: Array, fitness: Array) -> Array:
+    return np.random.rand(len(fitness))
