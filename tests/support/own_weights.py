@@ -34,4 +34,4 @@ def with_ratios(behaviors: Array, fitness: Array, ratios: Array) -> Array:
 
 
 def random(behaviors: Array, fitness: Array) -> Array:
-    return np.random.rand(len(fitness))
+    return np.random.default_rng().random(len(fitness))
