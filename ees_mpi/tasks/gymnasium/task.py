@@ -272,16 +272,20 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
             named = f"{self.info_key!r} is not in the info of every step of {self.env}"
             raise ConfigError(f"task.info_key: {named}; the first has: {keys}")
         values = [info[self.info_key] for info in rollout.infos]
-        try:
-            rows = np.array(values)
-        except ValueError:  # of different lengths
-            rows = np.array(None)
-        if rows.dtype.kind not in "biuf":
-            strange = next((value for value in values if np.array(value).dtype.kind not in "biuf"), values[-1])
+        if not _is_numeric(values):
+            strange = next((value for value in values if not _is_numeric(value)), values[-1])
             expected = "expected a number, or as many numbers in every step"
             raise OwnCodeError(f"task.info_key {self.info_key}: {expected}, got {strange!r:.80}")
-        found: list[list[float]] = rows.astype(np.float64).reshape(len(values), -1).tolist()
+        found: list[list[float]] = np.array(values, np.float64).reshape(len(values), -1).tolist()
         return found
+
+
+def _is_numeric(value: Any) -> bool:
+    """Return whether numpy makes an array of numbers of it: not of None, texts, dates or rows of different lengths."""
+    try:
+        return np.array(value).dtype.kind in "biuf"
+    except ValueError:
+        return False
 
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:

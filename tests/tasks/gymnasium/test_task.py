@@ -78,7 +78,7 @@ def test_numbers_of_info_are_the_last_ones_and_others_are_refused(info: Any) -> 
     ant = {"env": "Ant-v5", "terminate": "never"}
     ends = [evaluate(build(**ant, **more)) for more in ({"behavior": "final_info", "info_key": "x_position"}, FINAL_X)]
     assert ends[0].behavior == pytest.approx(ends[1].behavior, abs=1e-4)
-    for wrong in ("many", None, [1.0, None], np.datetime64("2000-01-01")):
+    for wrong in ("many", None, [1.0, None], [[1.0], [1.0, 2.0]], np.datetime64("2000-01-01")):
         info(wrong)
         with pytest.raises(ConfigError, match=r"task.info_key two: expected a number, or as many numbers .*, got "):
             build(env="Ant-v5", behavior="mean_info", info_key="two")
