@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -200,21 +200,25 @@ def read_parent(
     task: a preset or a config file; None: the config of the run or of the exported policy
     """
 
-    def given(start: StartingPoint) -> Config:
-        return configs.parse(start.config, settings, f"the config in {policy}", stored=True)
+    @cache
+    def start_and_config() -> tuple[StartingPoint, Config]:
+        start = starting_point.load(policy, label, generation)
+        return start, configs.parse(start.config, settings, f"the config in {policy}", stored=True)
 
     def stall_minutes() -> float:
         if task is not None:
             return configs.read(task, settings).run.stall_minutes
         if policy.foreign:
             raise ConfigError(f"{policy} does not say in which task it acts; ees-mpi measure: expected --task PRESET")
-        return given(starting_point.load(policy, label, generation)).run.stall_minutes
+        return start_and_config()[1].run.stall_minutes
 
     @before_rollouts()
     def read() -> dict[str, Any]:
-        config = None if task is None else configs.load(task, settings)
-        start = starting_point.load(policy, label, generation)
-        config = config or given(start)
+        if task is None:
+            start, config = start_and_config()
+        else:
+            config = configs.load(task, settings)
+            start = starting_point.load(policy, label, generation)
         config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config, start.own_std)
         configs.check(config)
         if len(start.mean) > config.population.components:
