@@ -178,6 +178,8 @@ WRONG_CALLS = [
     (r"expected a behaviour of shape \(20, B\), got \(19, 1\)", lambda es: es.tell(simulate(es.ask())[1:])),
     ("11 of 20 rollouts are not finite", lambda es: es.tell(es.ask(), valid=np.arange(20) > 10)),
     ("arrays of numbers that fit together", lambda es: es.tell([["a"]] * len(es.ask()))),
+    ("numbers that fit together: .*not None", lambda es: es.tell([[1.0]] * (len(es.ask()) - 1) + [[None]])),
+    ("numbers that fit together: .*or complex", lambda es: es.tell(1j * es.ask())),
 ]
 
 
