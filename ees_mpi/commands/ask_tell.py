@@ -147,7 +147,7 @@ class Strategy:
     def _begin(self, loop: UserLoop, config: Config, state: State, recorded: bool) -> None:
         """Check that all ranks begin alike, and fill the noise table."""
         ranks = loop.ranks
-        ranks.check_same(state.digest(), "the first mean")
+        ranks.check_same(state.digest(), "the first mean (draw it with a fixed seed)")
         ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
         self._update = Update.open(config, ranks)
@@ -299,7 +299,7 @@ class Strategy:
         """
         task, index = self.config.task, [individual for part in self._asked for individual in part]
         if fitness is None and self._update.objective.uses_fitness:
-            raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
+            raise TaskError("tell: the objective needs a fitness for each row; expected tell(behavior, fitness)")
         count, starts, dim = len(index), task.rollouts, task.behavior_dim
         parts = len(self._asked) if self._chunked else None
         behavior = _joined(behavior, parts)
