@@ -33,6 +33,14 @@ def readonly(named: Arrays) -> dict[str, NDArray[Any]]:
     return views
 
 
+def doubles(values: Any) -> Floats:
+    """Return an array of doubles; raise a TypeError for None, texts and complex numbers, which numpy would convert."""
+    array = np.asarray(values)
+    if array.dtype.kind in "cSU" or (array.dtype.kind == "O" and any(value is None for value in array.flat)):
+        raise TypeError("expected real numbers, not None, texts or complex numbers")
+    return np.asarray(array, np.float64)
+
+
 @dataclass(frozen=True)
 class Field:
     """One array that every generation of a run file has: a dataset of group `generations`."""

@@ -30,7 +30,7 @@ from ees_mpi.files import check_folder
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
 from ees_mpi.generation.rollouts import mean_behavior, start_seeds
 from ees_mpi.generation.state import State, state_of
-from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, behavior_columns, unpack
+from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, behavior_columns, doubles, unpack
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry import Part
 from ees_mpi.registry.own import sources
@@ -147,7 +147,7 @@ class Strategy:
     def _begin(self, loop: UserLoop, config: Config, state: State, recorded: bool) -> None:
         """Check that all ranks begin alike, and fill the noise table."""
         ranks = loop.ranks
-        ranks.check_same(state.digest(), "the first mean")
+        ranks.check_same(state.digest(), "the first mean (draw it with a fixed seed)")
         ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
         self._update = Update.open(config, ranks)
@@ -299,7 +299,7 @@ class Strategy:
         """
         task, index = self.config.task, [individual for part in self._asked for individual in part]
         if fitness is None and self._update.objective.uses_fitness:
-            raise TaskError("tell: the objective needs the fitness of each individual; expected fitness=")
+            raise TaskError("tell: the objective needs a fitness for each row; expected tell(behavior, fitness)")
         count, starts, dim = len(index), task.rollouts, task.behavior_dim
         parts = len(self._asked) if self._chunked else None
         behavior = _joined(behavior, parts)
@@ -382,7 +382,7 @@ def means_of(mean: ArrayLike) -> Singles:
     """Return the first mean(s) as [K, D]."""
     try:
         means = np.array(np.asarray(mean, np.float32), ndmin=2)  # a copy
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"mean: expected [D] or [K, D] finite numbers: {error}") from None
     if means.ndim != 2 or means.size == 0 or not np.isfinite(means).all():
         raise ConfigError(f"mean: expected [D] or [K, D] finite numbers, got an array of shape {np.shape(mean)}")
@@ -421,9 +421,9 @@ def _joined(values: Any, parts: int | None) -> NDArray[Any]:
     """Return an array of doubles; a list of the arrays of all parts becomes one array."""
     try:
         if parts is not None and isinstance(values, (list, tuple)) and len(values) == parts:
-            values = np.concatenate([np.asarray(part, np.float64) for part in values]) if parts else np.zeros((0, 0))
-        return np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
+            values = np.concatenate([doubles(part) for part in values]) if parts else np.zeros((0, 0))
+        return doubles(values)
+    except (TypeError, ValueError, RuntimeError) as error:  # the last one: of a torch tensor with a gradient
         raise TaskError(f"tell: expected arrays of numbers that fit together: {error}") from None
 
 

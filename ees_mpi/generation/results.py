@@ -182,7 +182,8 @@ def check_enough(outcomes: Outcomes, generation: int, saved: bool = True) -> Non
     if 2 * outcomes.size < size or outcomes.size < 2:
         raise collective(
             TaskError(
-                f"generation {generation}: {size - outcomes.size} of {size} rollouts are not finite, or beyond "
-                f"{LARGEST:g}; no update can be made of the rest{earlier if saved and generation else ''}"
+                f"generation {generation}: {size - outcomes.size} of {size} rollouts are invalid: an action, a "
+                f"behaviour or a fitness is not finite, or beyond {LARGEST:g}; no update can be made of the rest"
+                f"{earlier if saved and generation else ''}"
             )
         )

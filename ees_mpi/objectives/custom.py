@@ -92,7 +92,8 @@ class CustomObjective(Objective, frozen=True):
         with _reproducible(), calling(code, f"{self.label}()"):
             value = objective(torch.tensor(behaviors), torch.tensor(fitness), ratios, **self.settings)
             if not isinstance(value, torch.Tensor) or value.dim():
-                got = f"a tensor of shape {list(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+                is_tensor = isinstance(value, torch.Tensor)
+                got = f"a tensor of shape {list(value.shape)}" if is_tensor else type(value).__name__
                 raise OwnCodeError(f"{code}: expected a torch scalar, got {got}; .sum() or .mean() makes a scalar")
             if not value.isfinite():
                 raise OwnCodeError(f"{code}: expected a finite value, got {value.item()}")

@@ -175,7 +175,7 @@ class Ranks:
         kinds, sizes = np.unique(rows, axis=0, return_counts=True)
         usual = kinds[sizes.argmax()]
         odd = [r for r in range(self.size) if not np.array_equal(rows[r], usual)]
-        message = f"{what} is not the same on all ranks: {self._names(odd)} differ from the others"
+        message = f"{what} is not the same on all ranks: {self._names(odd)}, unlike the others"
         raise collective(LockStepError(message))
 
     def check_alike(self, mine: dict[str, str]) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import inspect
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -24,6 +25,7 @@ from ees_mpi.errors import ConfigError, EesError, OwnCodeError, before_rollouts
 from ees_mpi.registry import check_trust, unknown
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+WRAPPERS = re.compile(r"[\\/]site-packages[\\/]gymnasium[\\/](wrappers|utils|core\.py)")  # they pass on each call
 INSTALLED = PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep  # this package, and Python's own modules
 
 Result = TypeVar("Result")
@@ -211,12 +213,12 @@ def failed(code: str, call: str, error: BaseException) -> OwnCodeError:
 
 
 def _message(call: str, error: BaseException) -> str:
-    """Return one line about an exception, and its traceback without the lines of this package."""
+    """Return one line about an exception, and its traceback without this package and Gymnasium's wrappers."""
     what = " ".join(str(error).split())
     first = f"{call} raised {type(error).__name__}{': ' * bool(what)}{what}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
     ours = (PACKAGE + os.sep, contextlib.__file__)  # the latter calls a function that `calling` decorates
-    theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
+    theirs = [frame for frame in frames if not frame.filename.startswith(ours) and not WRAPPERS.search(frame.filename)]
     return "\n".join([first, *traceback.format_list(theirs)]).rstrip()
 
 

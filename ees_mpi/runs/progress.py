@@ -1,6 +1,7 @@
 """The progress of a command, on rank 0: a progress bar on a terminal, or a line every few seconds in a log file."""
 
 import contextlib
+import math
 import os
 import sys
 import time
@@ -15,6 +16,7 @@ from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
 NO_STEP = "the gradient of a generation is exactly 0: all behaviours or fitnesses are equal, or those of pairs cancel"
+CONSTANT = "one number of the behaviour is the same for all individuals, so the entropy is -inf; leave it out"
 
 
 class Display:
@@ -63,7 +65,9 @@ class Progress(Display):
         """Show one more committed generation."""
         parts = (self._config.population, self._config.method)
         stuck = record.generation > 0 and record.arrays.get("gradient_norm") == 0  # an archive may be empty at first
-        warnings = [self._file_warning(), *(part.warning(record.arrays) for part in parts), NO_STEP if stuck else None]
+        flat = self._config.method.headline == "entropy" and record.arrays.get("entropy") == -math.inf
+        own = NO_STEP if stuck else CONSTANT if flat and record.generation else None
+        warnings = [self._file_warning(), *(part.warning(record.arrays) for part in parts), own]
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
             for line in (f"warning: {warning}" for warning in warnings if warning):
                 if line not in self._warned:

@@ -39,6 +39,7 @@ class StartingPoint:
     config: str = ""  # the TOML of the run; empty for a policy of another program
     learned: Arrays = field(default_factory=dict)  # other learned arrays of the population: `std`
     foreign: ForeignPolicy | None = None  # a policy that was trained elsewhere
+    noted_std: float = 0.0  # of the run that a measurement began with; 0: not known
 
     @property
     def statistics(self) -> tuple[Floats, Floats]:
@@ -50,7 +51,7 @@ class StartingPoint:
     @property
     def own_std(self) -> float | None:
         """The standard deviation of the run, the median of a learned one; None for a policy of another program."""
-        return None if self.foreign else float(np.median(self.learned.get("std", self.std)))
+        return None if self.foreign else self.noted_std or float(np.median(self.learned.get("std", self.std)))
 
     def fitted(self, name: str, config: Config) -> "StartingPoint":
         """Return the starting point for the task of a config; raise a ConfigError if that has another network.
@@ -163,7 +164,8 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     inherited = {name: moments[name] for name in config.method.inherited if name in moments}
     others = {name: array for name, array in learned.items() if name != "mean"}
     place = (generation, config.population.std, inherited, about)
-    return StartingPoint(learned["mean"], sums, *place, config=config.to_toml(), learned=others)
+    noted = checks.note_of(run.attributes["started_from"] or "{}").get("own_std", 0.0)
+    return StartingPoint(learned["mean"], sums, *place, config=config.to_toml(), learned=others, noted_std=noted)
 
 
 def steps_until(run: Run, generation: int) -> int:

@@ -43,6 +43,8 @@ def note_of(text: str) -> dict[str, Any]:
     wrong = [name for name, kind in kinds.items() if not isinstance(note.get(name, kind()), kind)]
     wrong += [name for name, kind in kinds.items() if kind is int and not wrong and not 0 <= note.get(name, 0) < 2**62]
     wrong += [name for name in ("path", "generation") if note and name not in note]
+    if not isinstance(std := note.get("own_std", 1.0), float) or not 0 < std <= 1e30:
+        wrong.append("own_std")
     if wrong:
         raise ValueError(f"its note on the run that it started from has no usable {wrong[0]}")
     json.dumps(note, ensure_ascii=False).encode()  # raises a ValueError if a text is not UTF-8

@@ -15,7 +15,7 @@ import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, Task, View, Walker
 from ees_mpi.errors import ConfigError, OwnCodeError, located
-from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import Guard, calling, make_once
 from ees_mpi.tasks.base import Deterministic, RolloutCount, Share
@@ -161,6 +161,7 @@ class OwnEvaluator(Guard):
                 number, length = _number(outcome.index, "index"), _number(outcome.length, "length")
                 if _number(outcome.valid, "valid"):
                     _number(outcome.fitness, "fitness")
+                    doubles(outcome.behavior)
             except Exception as error:  # of a sequence, tensor or array of the user
                 returned = f"evaluate() returned {type(outcome).__name__}; {expected}: {error}"
                 raise OwnCodeError(f"{self._code}: {returned}") from None

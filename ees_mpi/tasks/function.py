@@ -15,7 +15,7 @@ import numpy as np
 
 from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, located
-from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import calling, function
 from ees_mpi.tasks.base import Deterministic, RolloutCount
@@ -134,7 +134,7 @@ class OneByOne:
             try:
                 given = isinstance(returned, tuple) and len(returned) == 2 and np.size(returned[0]) == np.prod(shape)
                 behavior, fitness = returned if given else (returned, np.zeros(shape[:-1]))
-                behavior, fitness = np.asarray(behavior, np.float64), np.asarray(fitness, np.float64)
+                behavior, fitness = doubles(behavior), doubles(fitness)
             except Exception as error:  # of a sequence, tensor or array of the user
                 expected = f"a behaviour of shape {shape}, or a behaviour and a fitness"
                 raise OwnCodeError(f"{self._code} returned {returned!r:.80}; expected {expected}: {error}") from None

@@ -176,8 +176,10 @@ def test_observations_of_the_sampled_feed_the_normaliser() -> None:
 WRONG_CALLS = [
     ("expected a call of ask before it", lambda es: es.tell(np.ones((20, 1)))),
     (r"expected a behaviour of shape \(20, B\), got \(19, 1\)", lambda es: es.tell(simulate(es.ask())[1:])),
-    ("11 of 20 rollouts are not finite", lambda es: es.tell(es.ask(), valid=np.arange(20) > 10)),
+    ("11 of 20 rollouts are invalid", lambda es: es.tell(es.ask(), valid=np.arange(20) > 10)),
     ("arrays of numbers that fit together", lambda es: es.tell([["a"]] * len(es.ask()))),
+    ("numbers that fit together: .*not None", lambda es: es.tell([[1.0]] * (len(es.ask()) - 1) + [[None]])),
+    ("numbers that fit together: .*or complex", lambda es: es.tell(1j * es.ask())),
 ]
 
 

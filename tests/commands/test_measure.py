@@ -140,6 +140,8 @@ def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_af
     with open_run(copied) as run, open_run(first) as found:
         own = run.config.population.std
         assert stds(found) == [own / 2, own, 2 * own] and "cells of side 0.25" in said
+    with open_run(first) as opened, ees_mpi.measure(opened, count=2, out=tmp_path / "again.h5") as again:
+        assert stds(again) == [own / 2, own, 2 * own]  # of the run, not of the last row
     assert first.with_suffix(".png").exists()
     assert ": 1000 offspring" in done("sample", copied).stdout
     words: dict[str, Any] = {"task": "interference-maxvar", "count": 4, "settings": {"noise.size": 1000}}

@@ -64,6 +64,7 @@ def test_random_numbers_in_a_function_depend_on_nothing_and_disturb_nothing() ->
     ("name", "message"),
     [
         ("not_a_scalar", r"expected a torch scalar, got a tensor of shape \[32\]; .sum\(\) or"),
+        ("of_numpy", r"expected a torch scalar, got float64"),
         ("not_a_number", r"expected a finite value, got nan"),
         ("no_ratios", r".*not depend on the ratios; multiply by them before averaging: \(ratios \* f\).mean"),
         ("raises", r'raises\(\) raised RuntimeError: .*\n.*own_objectives.py", line \d+, in raises\n *return behav'),

@@ -2,8 +2,10 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.program import done
 from support.small_runs import trained
@@ -48,6 +50,14 @@ def test_generations_without_a_step_are_told_once(
     with progress.Progress(config, 0, lambda: None, shown) as shower:
         trained(config, shower.update)
     assert shown.getvalue().count(f"warning: {progress.NO_STEP}\n") == warned
+
+
+def test_a_constant_number_of_the_behaviour_is_told_once(tiny: Callable[..., Config]) -> None:
+    config, shown = tiny("interference-maxent"), io.StringIO()
+    with progress.Progress(config, 0, lambda: None, shown) as shower:
+        flat = {"entropy": np.array(-np.inf)}
+        trained(config, lambda record: shower.update(replace(record, arrays={**record.arrays, **flat})))
+    assert shown.getvalue().count(f"warning: {progress.CONSTANT}\n") == 1
 
 
 def test_the_speed_is_said_as_people_say_it() -> None:

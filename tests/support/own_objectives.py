@@ -1,5 +1,7 @@
 """Objectives of a user's own, right ones and wrong ones, for the tests of `objective.name = "custom"`."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -22,6 +24,10 @@ def vandal(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
 
 def not_a_scalar(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
     return ratios * fitness
+
+
+def of_numpy(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Any:
+    return fitness.numpy().mean()
 
 
 def not_a_number(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:

@@ -114,3 +114,11 @@ class Marked(Base):
 
 def two_numbers(rollout: "Rollout") -> tuple[float, float]:
     return float(rollout.observations[-1][0]), sum(rollout.rewards)
+
+
+def every_tenth(rollout: "Rollout") -> list[float]:
+    return [float(seen[0]) for seen in rollout.observations[::10]]
+
+
+def no_number(rollout: "Rollout") -> list[Any]:
+    return [None, 1.0]

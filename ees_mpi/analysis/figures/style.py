@@ -105,7 +105,8 @@ def draw_curves(
             shown = f"the runs have {length} to {longest} generations; the first {length} are drawn"
             say_on_stderr(f"ees-mpi: note: {name}: {shown}\n")
         stacked = np.stack([np.asarray(row)[:length] for row in rows])
-        mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
+        with np.errstate(invalid="ignore"):  # an entropy may be -inf: a gap
+            mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
         seeds = f"{name}, mean of {len(rows)} runs" if len(rows) > 1 else name
         panel.plot(x, mean, label=seeds, marker="." if length == 1 else None, **style)
         if len(rows) > 1:

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.analysis.numbers.comparison import STEPS, Facts
+from ees_mpi.analysis.numbers.statistics import FEWEST
 from ees_mpi.commands.signal import Signal
 
 Row = tuple[str, ...]
@@ -60,6 +61,7 @@ def text(facts: Facts) -> str:
         cells: Row = (f"{test['first']} against {test['second']}", f"{test['u']:g}", p, f"{test['effect']:.2f}", apart)
         rows.append((*cells, f"{test['holm']:.3g}") if several else cells)
     legend = LEGEND + ("" if all(test["exact"] for test in tests) else "; *: normal approximation")
+    legend += f"; an interval needs {FEWEST} runs" if any(math.isnan(group["low"]) for group in facts["groups"]) else ""
     notes = [f"note: {note}" for note in facts["notes"]]
     head_line = f"{facts['metric']}: {facts['about']}"
     return "\n".join([head_line, "", *columns(groups), "", *columns(rows), "", legend, *notes])

@@ -25,7 +25,7 @@ import numpy as np
 
 from ees_mpi.contracts import Drawable, Pixels, View
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError, before_rollouts
-from ees_mpi.outcomes import Singles
+from ees_mpi.outcomes import Singles, doubles
 from ees_mpi.registry import check_setting, check_trust, flat, key, leaves, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module
 from ees_mpi.tasks.base import RolloutCount, Terminate, once
@@ -34,7 +34,7 @@ from ees_mpi.tasks.mujoco.plant import library as silent_mujoco
 from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 
-DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
+DRY_STEPS = 3  # of the rollout that finds the size of the behaviour, if that is not a function of the user
 PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and their axes
 FPS = 30  # of an environment that does not define its own
 
@@ -80,8 +80,8 @@ def library() -> Any:
 def numbers(behavior: Any, name: str, expected: int = 0) -> tuple[float, ...]:
     """Return a behaviour as a flat tuple; raise an OwnCodeError if it is none, or not of the `expected` length."""
     try:
-        row = np.asarray(behavior, np.float64)
-    except (TypeError, ValueError):
+        row = doubles(behavior)
+    except Exception:  # of a sequence, tensor or array of the user
         row = np.empty((0, 0))
     if row.ndim != 1 or row.size == 0:
         raise OwnCodeError(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r:.80}")
@@ -308,15 +308,16 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
 
 
 def _short_rollout(task: Gymnasium, env: Any) -> Rollout:
-    """Return a rollout of a few random steps."""
+    """Return a rollout of a few random steps; of a whole one for a user's function, which may need all of its steps."""
     env.action_space.seed(0)
+    steps = task.marks[0] if ":" in task.behavior else DRY_STEPS
     with calling(f"task.env {task.env}", "reset() or step()"):
         shape = env.observation_space.shape
         rollout = Rollout(env, [task.flat(env.reset(seed=0)[0], shape)])
-        for _ in range(DRY_STEPS):
+        for _ in range(steps):
             seen, reward, terminated, truncated, info = env.step(env.action_space.sample())
             rollout.add(task.flat(seen, shape), reward, info)
-            if terminated or truncated:
+            if truncated or (terminated and task.terminate == "environment"):
                 break
     return rollout
 

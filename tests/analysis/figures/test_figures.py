@@ -18,7 +18,7 @@ from support.small_runs import Zoo, seeds
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES
-from ees_mpi.analysis.figures.style import drawing
+from ees_mpi.analysis.figures.style import draw_curves, drawing
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("there")]
 INGREDIENTS = {
@@ -171,6 +171,7 @@ def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(zoo: Zoo) 
     assert panel.get_ylabel() == "mean distance from the origin"
     (panel,) = panels_of("sweep", paths)  # the key in which they differ, the metric of progress lines
     assert panel.get_ylabel().startswith("entropy") and len(panel.lines) == 2
+    draw_curves(panel, {"flat": [np.array([-np.inf, 1.0])] * 2}, ["flat"])  # without a warning of numpy
 
 
 def test_labels_and_a_title_of_the_user_are_drawn_and_counted(zoo: Zoo, folder: Path) -> None:

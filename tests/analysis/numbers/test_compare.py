@@ -65,7 +65,7 @@ def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(s
     tests = [(test["first"], test["second"]) for test in compared(*files)["tests"]]
     assert tests == [("MaxEnt-EES", "standard ES"), ("MaxVar-EES", "standard ES"), ("MaxEnt-EES", "MaxVar-EES")]
     table = ees("compare", *files).stdout
-    assert "p (Holm)" in table and "MaxEnt-EES against MaxVar-EES" in table
+    assert "p (Holm)" in table and "MaxEnt-EES against MaxVar-EES" in table and "an interval needs 6 runs" in table
 
 
 def test_few_runs_unlike_sizes_and_unlike_generations_are_noted(cheetah: Path, folder: Path) -> None:

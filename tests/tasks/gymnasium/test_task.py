@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.mujoco.ant_v5 import AntEnv
 
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.registry import own
 from ees_mpi.tasks import TASKS
@@ -65,6 +65,10 @@ def test_the_behavior_can_be_a_function_of_the_user() -> None:
     task = build(env="Pendulum-v1", behavior="support.own_tasks:two_numbers")
     outcome = evaluate(task)
     assert task.behavior_dim == 2 and abs(outcome.behavior[1] - outcome.fitness) < 1e-9
+    assert len(evaluate(build(env="Pendulum-v1", behavior="support.own_tasks:every_tenth")).behavior) == 5
+    for name, steps in (("every_tenth", [20, 40]), ("no_number", [])):  # the first one has 3 numbers, and then 5
+        with pytest.raises(EesError, match=f"{name}: expected (3 numbers, as at first, got 5|.* got .None, 1.0)"):
+            evaluate(build(env="Pendulum-v1", behavior=f"support.own_tasks:{name}", behavior_steps=steps))
 
 
 @pytest.mark.parametrize("value", [[1.0, 3.0], [[1.0], [3.0]]])
