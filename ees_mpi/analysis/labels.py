@@ -118,7 +118,8 @@ def group_names(runs: Sequence[Run]) -> list[str]:
         keys = differing(members)
         alike = [other for other in members if all(other.get(key) == config.get(key) for key in keys[:MOST])]
         most = len(keys) if differing(alike) else MOST
-        shown = [f"{key.removesuffix('.name').rpartition('.')[2]} {config.get(key)}" for key in keys[:most]]
+        words = [key.removesuffix(".name").replace("noise.", "noise ").rpartition(".")[2] for key in keys[:most]]
+        shown = [f"{word} {config.get(key)}" for word, key in zip(words, keys, strict=False)]
         names.append(name if run.given_label else ", ".join([name, *shown]))
     return names
 
