@@ -86,16 +86,14 @@ ADAPT, RESUME = ("adapt", "run.h5", "--direction", "left"), ("resume", "run.h5",
         ("A function", (RESUME, VERIFY)),
     ],
 )
-def test_code_that_a_file_names_does_not_run(folder: Path, name: str, commands: tuple[tuple[str, ...], ...]) -> None:
+def test_code_that_a_file_names_does_not_run_and_a_report_says_so_in_place_of_pictures(
+    folder: Path, name: str, commands: tuple[tuple[str, ...], ...]
+) -> None:
     begin(name)
     for command in commands:
         code, line = refusal(*command)
         assert code == 3 and any(f"'{each}:" in line for each in NAMES) and "--trust" in line and not ran(), command
 
-
-@pytest.mark.parametrize("name", OWN)
-def test_a_report_without_consent_has_no_pictures_says_so_and_runs_no_code(folder: Path, name: str) -> None:
-    begin(name)
     page = html.unescape(Path(done(*REPORT).stdout.strip()).read_text())
     assert "Over generations" in page and "<img src" not in page and not ran()
     if name in ("A task", "A Gymnasium environment", "A behaviour", "A policy"):  # others have nothing to draw
