@@ -88,8 +88,9 @@ def one_thread() -> Iterator[None]:
     pin_threads()  # for libraries that the block loads
     import threadpoolctl
 
-    limits = threadpoolctl.threadpool_limits(1)
-    known = {pool["filepath"] for pool in threadpoolctl.threadpool_info()}
+    pools = threadpoolctl.ThreadpoolController()
+    known = {library.filepath for library in pools.lib_controllers}
+    limits = pools.limit(limits=1)
     try:
         yield
     finally:
@@ -109,8 +110,9 @@ def check_threads() -> None:
     import numpy  # noqa: F401  (loads the BLAS that is checked)
     import threadpoolctl
 
-    threadpoolctl.threadpool_limits(1)
-    for pool in threadpoolctl.threadpool_info():
+    pools = threadpoolctl.ThreadpoolController()  # one search for libraries: it takes milliseconds
+    pools.limit(limits=1)
+    for pool in pools.info():
         if pool["num_threads"] != 1:
             raise LaunchError(
                 f"{pool['internal_api']} runs {pool['num_threads']} threads and cannot be set to 1; "

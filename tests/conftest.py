@@ -61,14 +61,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests that need a GPU unless `-m` names them, and put the slow ones last.
+    """Leave out the tests that need a GPU unless `-m` names them, and put the slow ones last, the longest first.
 
-    Workers of xdist take the tests in parts, and steal from the ends of parts. The tests on standing ranks come first:
-    one worker gets them all, so that these ranks start and import once instead of once per worker.
+    Workers of xdist take the tests in parts, and steal from the ends of parts: no worker begins a long test when the
+    others have nothing left. The tests on standing ranks come first: one worker gets them all, so that these ranks
+    start and import once instead of once per worker.
     """
     if "gpu" not in config.option.markexpr:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("gpu")])
         items[:] = [item for item in items if not item.get_closest_marker("gpu")]
+    items.sort(key=lambda item: not any(mark.kwargs for mark in item.iter_markers("slow")))
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("standing_ranks") is None)

@@ -46,8 +46,10 @@ class Place:
         (folder / "bin").mkdir()
         self.job_is("RUNNING", "None")
         self.program("srun", 'while [ "$1" != bash ]; do shift; done; "$@"')
-        # A file that does not exist is exit 3, as it is of the real program, which takes a second to say so.
-        self.program("ees-mpi", f'[ "$1" != info ] || [ -e "$2" ] || exit 3\nexec {BIN}/ees-mpi "$@"')
+        # The real program takes a second: it is asked about a file that exists, and again after the file has changed.
+        info = f'[ -e "$2" ] || exit 3; facts="{folder}/bin/${{2##*/}}.facts"; asked={BIN}/ees-mpi\n'
+        info += '[ ! -e "$2.journal" ] && [ "$facts" -nt "$2" ] || $asked info "$2" --json >"$facts" || exit\n'
+        self.program("ees-mpi", f'if [ "$1" = info ]; then {info}cat "$facts"; exit; fi\nexec {BIN}/ees-mpi "$@"')
 
     def job_is(self, state: str, reason: str) -> None:
         """Let SLURM say this of the job."""
@@ -165,7 +167,7 @@ def test_a_job_that_gets_on_between_failures_is_not_given_up(place: Place) -> No
     assert place.log.read_text() == 4 * "requeue 77\n"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(long=True)
 def test_the_signal_before_the_limit_reaches_the_ranks_and_the_next_start_has_the_same_bits(place: Place) -> None:
     slow = ("task.settings.how=mark", "task.settings.at=5", "task.settings.seconds=0.15")
     words = breaking(place.folder / "stopped.h5", 0, *slow, 'task.settings.mark="waits"')[2:]

@@ -49,13 +49,13 @@ def cells() -> list[dict[str, Any]]:
     return [cell for cell in found if cell["cell_type"] == "code"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(long=True)
 def test_the_notebook_runs_and_shows_the_effect(tmp_path: Path) -> None:
     code = ["".join(cell["source"]) for cell in cells()]
     assert len(code) > 5 and not any(line.startswith(("%", "!")) for cell in code for line in cell.splitlines())
     fewer = "\n".join(code)
     for many, few in (
-        ("cheetah, 16", "cheetah, 6"),
+        ("cheetah, 16", "cheetah, 4"),
         ("count=8", "count=2"),
         ("(0.002, 0.02, 0.1)", "(0.02, 0.1)"),
         ('"--mutations", "6"', '"--mutations", "2"'),

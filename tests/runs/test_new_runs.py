@@ -2,13 +2,14 @@
 
 import json
 import shutil
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import own_tasks, program, random_parts
-from support.program import TESTS, TINY, done, info, python, refusal, run, sets
+from support.program import TESTS, TINY, done, forget_modules, info, python, refusal, run, sets
 from support.random_parts import SMALL, train
 
 import ees_mpi
@@ -133,11 +134,12 @@ def test_train_opens_the_run_file_on_rank_0_only_and_at_most_three_times(finishe
     assert info(out)["generations"] == 8
 
 
+@pytest.mark.usefixtures("inside")
 def test_a_run_goes_on_with_changed_code_only_if_its_arrays_fit_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each command is a process of its own: it imports the behaviour anew, and the changed module in a folder below."""
-    monkeypatch.chdir(tmp_path)
+    """Each command imports the behaviour anew, and the changed module in a folder below."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size is "old"
     out, installed = tmp_path / "run.h5", tmp_path / "venv" / "site-packages"
     for folder, name in ((tmp_path / "parts", "__init__.py"), (installed, "packaged.py")):
         folder.mkdir(parents=True)
@@ -147,7 +149,8 @@ def test_a_run_goes_on_with_changed_code_only_if_its_arrays_fit_and_says_so(
 
     def ees(behavior: str, *words: object) -> tuple[int, str]:
         (tmp_path / "parts" / "helper.py").write_text(f"def part(row):\n    return row[{behavior}]\n")
-        ended = run(program.command(*words), PYTHONDONTWRITEBYTECODE="1")  # a file of the same second and size is "old"
+        forget_modules()
+        ended = program.ees(*words)
         return ended.returncode, ended.stdout + ended.stderr
 
     task = ("task.env=CartPole-v1", "task.behavior=ends:b", "task.steps=4", "task.hidden=[2]")

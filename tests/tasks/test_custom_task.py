@@ -23,7 +23,7 @@ def test_behavior_steps_go_to_the_users_class() -> None:
 def test_the_example_runs_and_spreads_its_landings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CHECKOUT)
     out = tmp_path / "throw.h5"
-    done("train", "jobs/examples/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=2)
+    done("train", "jobs/examples/own_task.toml", "--set", "run.generations=40", "--out", out, ranks=3)
     assert info(out)["task"] == "custom" and info(out)["parameters"] == 2
     assert ees("verify", out).returncode == 0
 
