@@ -36,8 +36,9 @@ def readonly(named: Arrays) -> dict[str, NDArray[Any]]:
 def doubles(values: Any) -> Floats:
     """Return an array of doubles; raise a TypeError for None, texts and complex numbers, which numpy would convert."""
     array = np.asarray(values)
-    if array.dtype.kind in "cSU" or (array.dtype.kind == "O" and any(value is None for value in array.flat)):
-        raise TypeError("expected real numbers, not None, texts or complex numbers")
+    others = array.dtype.kind == "O" and any(isinstance(value, str | bytes | None) for value in array.flat)
+    if array.dtype.kind in "cSUTMm" or others:
+        raise TypeError("real numbers are needed, not None, texts or complex ones; NaN marks a failed rollout")
     return np.asarray(array, np.float64)
 
 

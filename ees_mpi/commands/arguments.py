@@ -153,9 +153,15 @@ def counted(name: str, number: int, count: int) -> int:
     return number % count
 
 
+def _path_of_a_run(value: Any) -> Any:
+    """Return the path of an open run; anything else as it is."""
+    path = getattr(value, "path", None)
+    return path if isinstance(path, Path) and hasattr(value, "run_id") else value
+
+
 def _policy(name: str, value: Any) -> Any:
     """Return a policy: the name of a file or of an open run as a text; functions, modules and arrays as they are."""
-    value = value.path if hasattr(value, "run_id") else value
+    value = _path_of_a_run(value)
     if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
         return str(file_name(name, value))
     return value
@@ -179,7 +185,7 @@ def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
 
 def source_of(source: Any) -> Any:
     """Return the source of a config: a run file (a Path), a preset or a .toml file (a text), tables, or a Config."""
-    source = source.path if hasattr(source, "run_id") else source  # of an open run
+    source = _path_of_a_run(source)
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         run = path.suffix != ".toml" and os.path.exists(path) and not path.is_dir()

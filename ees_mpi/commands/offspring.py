@@ -128,7 +128,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
-    if parent.own_std is not None:
+    if 0 < (parent.own_std or 0) <= 1e30:  # a population of the user may learn a `std` of another meaning
         parent = replace(parent, about={**parent.about, "own_std": parent.own_std})  # for a measurement of its file
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
     rows: dict[float, Arrays] = {std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in stds}

@@ -183,7 +183,7 @@ def check_enough(outcomes: Outcomes, generation: int, saved: bool = True) -> Non
         raise collective(
             TaskError(
                 f"generation {generation}: {size - outcomes.size} of {size} rollouts are invalid: an action, a "
-                f"behaviour or a fitness is not finite, or beyond {LARGEST:g}; no update can be made of the rest"
-                f"{earlier if saved and generation else ''}"
+                f"behaviour or a fitness is not finite or beyond {LARGEST:g}, or your code says so; no update can be "
+                f"made of the rest{earlier if saved and generation else ''}"
             )
         )

@@ -218,8 +218,9 @@ def _message(call: str, error: BaseException) -> str:
     first = f"{call} raised {type(error).__name__}{': ' * bool(what)}{what}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
     ours = (PACKAGE + os.sep, contextlib.__file__)  # the latter calls a function that `calling` decorates
-    theirs = [frame for frame in frames if not frame.filename.startswith(ours) and not WRAPPERS.search(frame.filename)]
-    return "\n".join([first, *traceback.format_list(theirs)]).rstrip()
+    theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
+    own = [frame for frame in theirs if not WRAPPERS.search(frame.filename)]
+    return "\n".join([first, *traceback.format_list(own or theirs)]).rstrip()
 
 
 def as_table(returned: Any, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:

@@ -157,11 +157,12 @@ class OwnEvaluator(Guard):
             with calling(self._code, "evaluate()"):
                 outcome = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)
             try:
-                shape = np.asarray(outcome.behavior, np.float64).shape
                 number, length = _number(outcome.index, "index"), _number(outcome.length, "length")
                 if _number(outcome.valid, "valid"):
                     _number(outcome.fitness, "fitness")
-                    doubles(outcome.behavior)
+                    shape = doubles(outcome.behavior).shape
+                else:
+                    shape = np.shape(outcome.behavior)
             except Exception as error:  # of a sequence, tensor or array of the user
                 returned = f"evaluate() returned {type(outcome).__name__}; {expected}: {error}"
                 raise OwnCodeError(f"{self._code}: {returned}") from None
@@ -180,6 +181,6 @@ def _number(value: Any, name: str) -> Any:
     """Return a number of an outcome, which may be an array without axes; raise a ValueError if it is none."""
     if isinstance(value, (int, float, np.integer, np.floating, np.bool_)):
         return float(value)
-    if value is None or np.shape(array := np.asarray(value, np.float64)):
+    if value is None or (array := doubles(value)).shape:
         raise ValueError(f"expected a number as {name}, got {value!r:.80}")
     return array

@@ -133,7 +133,7 @@ def test_a_run_and_an_exported_policy_are_measured_in_their_own_task(cheetah: Pa
 
 
 def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_after_it(
-    copied: Path, tmp_path: Path
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = done("measure", copied, "--count", 4, "--cell", 0.25).stdout
     first = copied.with_name(f"{copied.stem}-measure.h5")
@@ -142,6 +142,10 @@ def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_af
         assert stds(found) == [own / 2, own, 2 * own] and "cells of side 0.25" in said
     with open_run(first) as opened, ees_mpi.measure(opened, count=2, out=tmp_path / "again.h5") as again:
         assert stds(again) == [own / 2, own, 2 * own]  # of the run, not of the last row
+    with monkeypatch.context() as patched:
+        patched.setattr("ees_mpi.runs.starting_point.StartingPoint.own_std", -6.1)  # of a user's population: a log std
+        with ees_mpi.measure(copied, std=[0.1], count=2, out=tmp_path / "log.h5") as found:
+            assert stds(found) == [0.1]
     assert first.with_suffix(".png").exists()
     assert ": 1000 offspring" in done("sample", copied).stdout
     words: dict[str, Any] = {"task": "interference-maxvar", "count": 4, "settings": {"noise.size": 1000}}

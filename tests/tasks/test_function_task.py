@@ -88,6 +88,7 @@ def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals(tmp_pat
         (lambda z: z, {}, r"a behaviour of shape \(3,\) and a fitness of shape \(\); expected \(2,\) and \(\)"),
         (lambda z: 1 / 0, {}, r"<lambda>\(\) raised ZeroDivisionError"),
         (lambda z: (z[:2], "a"), {}, r"returned .*'a'\); expected a behaviour of shape \(2,\), or .*, not None, texts"),
+        (lambda z: np.array(["1", z[0]], object), {}, r"or a behaviour and a fitness: .* NaN marks a failed rollout"),
         (lambda z: [None, z[0]], {}, r"returned \[None, .*\]; expected a behaviour of shape \(2,\), or .*None"),
         (lambda z: ([1.0], 2.0, 3.0), {}, r"returned \(\[1.0\], 2.0, 3.0\); expected a behaviour of shape"),
         (lambda z: z[:2], {"mean": [1.0]}, r"mean: expected 3 finite numbers, got shape \(1,\)"),

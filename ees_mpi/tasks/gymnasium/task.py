@@ -27,14 +27,16 @@ from ees_mpi.contracts import Drawable, Pixels, View
 from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError, before_rollouts
 from ees_mpi.outcomes import Singles, doubles
 from ees_mpi.registry import check_setting, check_trust, flat, key, leaves, unknown
-from ees_mpi.registry.own import calling, failed, function, import_module
-from ees_mpi.tasks.base import RolloutCount, Terminate, once
+from ees_mpi.registry.own import calling, failed, function, import_module, once
+from ees_mpi.tasks.base import RolloutCount, Terminate
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
 from ees_mpi.tasks.mujoco.plant import library as silent_mujoco
 from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 
-DRY_STEPS = 3  # of the rollout that finds the size of the behaviour, if that is not a function of the user
+DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
+LONGEST = 10_000  # steps of it, for a function of the user
+SHAPING = ("env", "env_settings", "behavior", "components", "body", "info_key", "steps", "behavior_steps", "terminate")
 PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and their axes
 FPS = 30  # of an environment that does not define its own
 
@@ -177,7 +179,8 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     @property
     def _shape(self) -> tuple[int, int, int]:
-        return once(self, "shape", lambda: _find_shape(self))
+        settings = msgspec.json.encode([getattr(self, name) for name in SHAPING])
+        return once(("shape", settings), lambda: _find_shape(self))
 
     @property
     def own_code(self) -> str:
@@ -308,14 +311,17 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
 
 
 def _short_rollout(task: Gymnasium, env: Any) -> Rollout:
-    """Return a rollout of a few random steps; of a whole one for a user's function, which may need all of its steps."""
-    env.action_space.seed(0)
-    steps = task.marks[0] if ":" in task.behavior else DRY_STEPS
+    """Return a rollout of a few steps, with actions near 0; a whole one for a user's function, which may need it."""
+    space = env.action_space
+    space.seed(0)
+    steps = min(task.marks[0], LONGEST) if ":" in task.behavior else DRY_STEPS
     with calling(f"task.env {task.env}", "reset() or step()"):
         shape = env.observation_space.shape
         rollout = Rollout(env, [task.flat(env.reset(seed=0)[0], shape)])
         for _ in range(steps):
-            seen, reward, terminated, truncated, info = env.step(env.action_space.sample())
+            action = space.sample()
+            action = action if space.shape == () else np.clip(np.zeros_like(action), space.low, space.high)
+            seen, reward, terminated, truncated, info = env.step(action)
             rollout.add(task.flat(seen, shape), reward, info)
             if truncated or (terminated and task.terminate == "environment"):
                 break

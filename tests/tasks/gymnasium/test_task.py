@@ -61,7 +61,7 @@ def test_the_behavior_can_be_the_final_position_of_a_body_and_fitness_a_directio
     assert ahead.behavior == back.behavior
 
 
-def test_the_behavior_can_be_a_function_of_the_user() -> None:
+def test_the_behavior_can_be_a_function_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     task = build(env="Pendulum-v1", behavior="support.own_tasks:two_numbers")
     outcome = evaluate(task)
     assert task.behavior_dim == 2 and abs(outcome.behavior[1] - outcome.fitness) < 1e-9
@@ -69,6 +69,8 @@ def test_the_behavior_can_be_a_function_of_the_user() -> None:
     for name, steps in (("every_tenth", [20, 40]), ("no_number", [])):  # the first one has 3 numbers, and then 5
         with pytest.raises(EesError, match=f"{name}: expected (3 numbers, as at first, got 5|.* got .None, 1.0)"):
             evaluate(build(env="Pendulum-v1", behavior=f"support.own_tasks:{name}", behavior_steps=steps))
+    monkeypatch.setattr("ees_mpi.tasks.gymnasium.task._find_shape", None)  # a rollout finds it once, whatever network
+    assert build(env="Pendulum-v1", behavior="support.own_tasks:two_numbers", hidden=[3]).behavior_dim == 2
 
 
 @pytest.mark.parametrize("value", [[1.0, 3.0], [[1.0], [3.0]]])
