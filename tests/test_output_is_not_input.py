@@ -36,6 +36,7 @@ def test_overwrite_replaces_our_own_files_only(run: Path, words: tuple[str, ...]
         before = Path(other).read_bytes()
         code, line = refusal(*words, "--out", other, "--overwrite")
         assert code == 3 and "was not written by ees_mpi" in line and Path(other).read_bytes() == before
+        assert words != TRAIN or refusal(*words, "--out", other) == (code, line)  # no hint at --overwrite
     for _ in range(2):
         done(*words, "--out", "ours.h5", "--overwrite")
 

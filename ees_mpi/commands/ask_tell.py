@@ -268,11 +268,11 @@ class Strategy:
         rows = [start_seeds(self.config, self._state.generation, index) for index in self._rows_given]
         return np.array(rows, np.int64).reshape(len(rows), self.config.task.rollouts)
 
-    def tell(self, behavior: Any, fitness: Any = None, *, valid: Any = None, observations: Any = None) -> None:
+    def tell(self, behavior: Any = None, fitness: Any = None, *, valid: Any = None, observations: Any = None) -> None:
         """Make the update from the results of the individuals that `ask` returned last; all ranks call this.
 
         behavior [n, B], fitness [n], valid [n]: arrays, or after `ask(chunk)` lists with an array for each part; with
-            several starts, the behavior is [n, K, B]
+            several starts, the behavior is [n, K, B]; for standard ES tell(fitness=...) is enough
         observations: of each individual that is `sampled`, in order, an array [T, O]
         """
 
@@ -300,6 +300,8 @@ class Strategy:
         task, index = self.config.task, [individual for part in self._asked for individual in part]
         if fitness is None and self._update.objective.uses_fitness:
             raise TaskError("tell: the objective needs a fitness for each row; expected tell(behavior, fitness)")
+        if behavior is None and self.config.method.algorithm == "fitness":
+            behavior = fitness
         count, starts, dim = len(index), task.rollouts, task.behavior_dim
         parts = len(self._asked) if self._chunked else None
         behavior = _joined(behavior, parts)

@@ -83,6 +83,7 @@ class TrainRequest:
             check_ours(path)
         if path.exists() and not self.overwrite and not self.resume and has_results(path):
             configs.check(config)
+            check_ours(path)
             raise RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
         begin = starting_point.load(self.start) if self.start else None
         if begin and begin.foreign:

@@ -104,6 +104,19 @@ def test_parts_of_a_chunk_are_told_as_a_list_and_have_the_bits_of_one_array() ->
     assert sizes == 3 * [3, 3, 3, 3, 3, 3, 2] and es.state.digest().hex() == run(small(), 3)
 
 
+def test_standard_es_needs_no_behaviour_and_others_say_that_they_do() -> None:
+    digests = set()
+    for told in ("both", "chunks", "fitness"):
+        es = small(objective="fitness")
+        parts = [simulate(part)[:, 0] for part in es.ask(chunk=3)] if told == "chunks" else simulate(es.ask())[:, 0]
+        es.tell(parts if told == "both" else None, parts)
+        digests.add(es.state.digest())
+    assert len(digests) == 1
+    es = small(objective="maxvar")
+    with pytest.raises(TaskError, match="not None"):
+        es.tell(fitness=simulate(es.ask())[:, 0])
+
+
 def test_asking_again_returns_the_same_individuals_and_nothing_is_shared_with_the_user() -> None:
     es = small()
     first = es.ask()
