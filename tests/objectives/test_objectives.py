@@ -85,7 +85,7 @@ def test_weights_have_mean_zero_and_invalid_rollouts_have_none_and_change_no_oth
 @pytest.mark.parametrize("name", [*OBJECTIVES, "ranked maxvar", "ranked maxent"])
 def test_weights_are_exactly_zero_if_all_individuals_are_alike(name: str) -> None:
     objective = OBJECTIVES.build(SECTIONS.get(name, {"name": name}))
-    for size in (100, 1000, 2000):
+    for size in (100, 1000, 5000):
         alike = outcomes(size, 2)
         alike.behavior[:] = alike.fitness[:] = alike.by_start[:] = 0.1
         assert not objective.weights(alike, {}, Ranks())[0].any(), size

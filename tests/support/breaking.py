@@ -70,7 +70,7 @@ class Breaking(Base):
                 time.sleep(600)
             case "loop":
                 while True:
-                    time.sleep(0.001)  # so that other processes have the core
+                    pass
             case "lock":
                 ctypes.PyDLL(None).sleep(600)  # the interpreter's lock is held
             case "mark":
