@@ -16,7 +16,7 @@ from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
 NO_STEP = "the gradient of a generation is exactly 0: all behaviours or fitnesses are equal, or those of pairs cancel"
-CONSTANT = "the entropy is -inf: all individuals have the same number in their behaviour; if it never varies, drop it"
+CONSTANT = "the entropy is -inf: one number of the behaviour is the same for all individuals; leave it out if so always"
 
 
 class Display:

@@ -133,11 +133,11 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     @property
     def behavior_dim(self) -> int:
-        """Return the length of the behaviour, found by a short rollout."""
+        """Return the length of the behaviour, found by a first rollout."""
         return self._shape[2]
 
     def check(self) -> None:
-        """Raise a ConfigError or MissingExtra if a short rollout fails, or the user's own network cannot act."""
+        """Raise a ConfigError or MissingExtra if a first rollout fails, or the user's own network cannot act."""
         _ = self._shape
         super().check()
 
@@ -292,7 +292,7 @@ def _is_numeric(value: Any) -> bool:
 
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
-    """Return the sizes of observation, action and behaviour, found by a short rollout."""
+    """Return the sizes of observation, action and behaviour, found by a first rollout."""
     env = task.make()
     observation, action = (getattr(env, name, None) for name in ("observation_space", "action_space"))
     spaces = library().spaces
@@ -303,14 +303,14 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     inputs = math.prod(observation.shape)
     outputs = int(action.n) if isinstance(action, spaces.Discrete) else math.prod(action.shape)
     with before_rollouts():
-        rollout = _short_rollout(task, env)
+        rollout = _dry_rollout(task, env)
         behavior = numbers(task.characterisation()(rollout), task.behavior)
         with calling(f"task.env {task.env}", "close()"):
             env.close()
     return inputs, outputs, len(behavior) * len(task.marks)
 
 
-def _short_rollout(task: Gymnasium, env: Any) -> Rollout:
+def _dry_rollout(task: Gymnasium, env: Any) -> Rollout:
     """Return a rollout of a few steps, with actions near 0; a whole one for a user's function, which may need it."""
     space = env.action_space
     space.seed(0)
