@@ -9,6 +9,11 @@
     python jobs/paper/heritability_plan.py table              the table of docs/heritability.md, from this file
 
 Each line of a list writes one file: `python jobs/paper/heritability_plan.py cheetah >list`, then run_list.py.
+
+The second part was planned after seeds 0 to 2 of the cheetah and before its seeds 3 to 5. `fresh`, below `fixed` in all
+three, is not run again. Each arm with two starts is tested against `fixed`: Mann-Whitney, two-sided, all six seeds,
+Holm's correction over the three arms; first the heritable variance, then its share. The ant: `fixed`, `mean` and
+`repeatable`, seeds 0 and 1, without a test.
 """
 
 import csv
@@ -20,10 +25,12 @@ from pathlib import Path
 
 import numpy as np
 from endpoints import Row, lines, read
+from intervals import ratio
 from scipy.stats import spearmanr
 
 from ees_mpi import open_run
 from ees_mpi.analysis.numbers.heritability import facts
+from ees_mpi.analysis.numbers.statistics import Group, compare
 from ees_mpi.errors import EesError
 
 HERE = Path(__file__).parent
@@ -36,6 +43,7 @@ ARMS = {  # objective, starts of an individual, whose starts they are
     "repeatable": ("repeatable", 2, "own"),
     "repeatable-common": ("repeatable", 2, "common"),
 }
+TWO_STARTS, SEEDS = ("mean", "repeatable", "repeatable-common"), 6  # of the planned tests
 ARM = re.compile(rf"(cheetah|ant)-({'|'.join(ARMS)})-seed(\d+)")  # the mean of a run of the experiment
 COLUMNS = {
     "mutation": "heritable",
@@ -165,6 +173,26 @@ def arms() -> str:
         cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown))
     head = ("heritable", "over `fixed`", "share", "interaction", "distance", "left / right, %", "best of 40")
     return lines(("arm, seeds in order", *head), cells)
+
+
+def tests() -> str:
+    """Return the planned tests as a table: the cheetah's arms with two starts against `fixed`, on both engines."""
+    found, cells = measured_arms(), []
+    for bullet in (False, True):
+        arms = {arm: found.get(("cheetah", bullet, arm), {}) for arm in ("fixed", *TWO_STARTS)}
+        names = ("mutation", "share")
+        values = {name: [[float(row[name]) for row in seeds.values()] for seeds in arms.values()] for name in names}
+        if min(map(len, arms.values())) < SEEDS:
+            continue
+        p = {
+            name: [each.holm for each in compare([(Group("", np.array(a)), Group("", np.array(fixed))) for a in two])]
+            for name, (fixed, *two) in values.items()
+        }
+        for place, arm in enumerate(TWO_STARTS):
+            shown = [(ratio(values[name][place + 1], values[name][0]), f"{p[name][place]:.2g}") for name in names]
+            cells.append((f"{arm}{', in Bullet' * bullet}", *(str(each) for pair in shown for each in pair)))
+    head = ("heritable variance over that of `fixed` (90 % interval)", "p", "share over that of `fixed`", "p")
+    return lines((f"arm, {SEEDS} seeds", *head), cells)
 
 
 def _each(rows: Sequence[Row], name: str, digits: int = 0) -> str:
