@@ -134,8 +134,14 @@ def test_a_block_opens_in_xarray() -> None:
 
 def test_a_block_gives_back_what_the_small_files_have(cheetah: Path, species: Path, tmp_path: Path) -> None:
     for path in (cheetah, species):
-        collect(path, tmp_path / "small")
-    results.main(["pack", str(tmp_path / "small"), "--results", str(tmp_path)])
+        folder = collect(path, tmp_path / "small")
+        results.main(["pack", str(tmp_path / "small"), "--results", str(tmp_path)])
+        folder.rename(tmp_path / path.stem)  # a block keeps the runs whose small files are gone
+    apart = (tmp_path / "small.h5").read_bytes()
+    for path in (cheetah, species):
+        (tmp_path / path.stem).rename(tmp_path / "small" / path.stem)
+    results.main(["pack", str(tmp_path / "small"), "--results", str(tmp_path / "together")])
+    assert (tmp_path / "together" / "small.h5").read_bytes() == apart
     kept = {run.name: run for run in blocks.read_block(tmp_path / "small.h5")}
     for path in (cheetah, species):
         run = kept[path.stem]

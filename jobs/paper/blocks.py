@@ -49,7 +49,7 @@ class KeptRun:
     metrics: dict[str, Floats]  # [generation]
     last: Floats  # [n, axes]: final positions of some offspring of the last generation
     component: NDArray[np.int8]  # [n]: the mean that each of them perturbs
-    shown: dict[int, Floats] = field(default_factory=dict)  # the same of earlier generations, of a folder
+    shown: dict[int, Floats] = field(default_factory=dict)  # the same of earlier generations
     mutations: dict[str, Floats] = field(default_factory=dict)  # by direction: distances of all mutations
     evaluations: dict[str, Floats] = field(default_factory=dict)  # distances of the best one from other starts
     policy: dict[str, Any] = field(default_factory=dict)  # the arrays of its policy.npz: the trained mean
@@ -273,17 +273,24 @@ def _texts(file: h5py.File, name: str, texts: Sequence[str]) -> Any:
 
 
 def read_block(path: Path) -> list[KeptRun]:
-    """Read the runs of a block, without the offspring of earlier generations."""
+    """Read the runs of a block."""
     with h5py.File(path) as file:
         arrays = {name: data[()] for name, data in file.items() if isinstance(data, h5py.Dataset)}
         policies = {name: _policy(group) for name, group in file.get("policies", {}).items()}
     texts = {name: [each.decode() for each in arrays.pop(name)] for name in ("run", "config", "about")}
+    for part in ("generation", "position"):  # a block without them has no robot on a line
+        arrays.setdefault(f"shown_{part}", np.empty((len(texts["run"]), 0)))
     found = []
     for place, name in enumerate(texts["run"]):
         about = json.loads(texts["about"][place])
         last = arrays["last_position"][place].astype(np.float64)
         last = last[:, np.isfinite(last).any(axis=0)]
         there = arrays["last_component"][place] >= 0
+        shown = {  # robots on a line
+            int(generation): few[np.isfinite(few[:, 0]), :1].astype(np.float64)
+            for generation, few in zip(arrays["shown_generation"][place], arrays["shown_position"][place], strict=True)
+            if generation >= 0
+        }
         numbers = {
             key: {way: arrays[key][place, WAYS.index(way)].astype(np.float64) for way in about["adaptations"]}
             for key in ("mutations", "evaluations")
@@ -297,6 +304,7 @@ def read_block(path: Path) -> list[KeptRun]:
                 {key: arrays[key][place, : about["generations"]].astype(np.float64) for key in about["metrics"]},
                 last[there],
                 arrays["last_component"][place][there],
+                shown,
                 **numbers,
                 policy=policies.get(name, {}),
             )

@@ -2,7 +2,7 @@
 """Keep the results of runs in jobs/paper/results/: an HDF5 file per block of runs, and numbers.csv with a row per run.
 
     python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   small files of runs in runs/results
-    python jobs/paper/results.py pack runs/block-a ...     a block of each folder of small files, and numbers.csv
+    python jobs/paper/results.py pack runs/block-a ...     adds the runs of a folder of small files to its block
     python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
     python jobs/paper/results.py update                    numbers.csv, figures, tables of the docs, cards of the shelf
 
@@ -37,7 +37,7 @@ DOCS = HERE.parents[1] / "ees_mpi" / "docs"
 
 
 def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
-    """Write numbers.csv, and the block of each folder of small files; `means`: with those that are not on the shelf."""
+    """Add the runs of each folder to the block of its name; `means`: with those that are not on the shelf."""
     shelved = {read(policy)["state_sha256"] for policy in SHELF.glob("*.npz")}
     results.mkdir(parents=True, exist_ok=True)
     for folder in folders:
@@ -46,6 +46,8 @@ def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
         if not runs:
             raise ConfigError(f"{folder}: expected folders of `results.py collect` with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
+        kept = {run.name: run for run in (read_block(path) if path.exists() else [])}
+        runs = [*(kept | {run.name: run for run in runs}).values()]
         write_block(path, runs)
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
     endpoints.write(results)
@@ -129,7 +131,9 @@ def main(words: Sequence[str] | None = None) -> int:
     each.add_argument("--results", type=Path, default=SMALL, help="the folder of the small files")
     each.add_argument("--note", default="", help="the machine, in words")
     each.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
-    each = commands.add_parser("pack", help="write a block of each folder of small files, and numbers.csv")
+    each = commands.add_parser(
+        "pack", help="add the runs of each folder of small files to its block, and write numbers.csv"
+    )
     each.add_argument("folders", nargs="+", type=Path)
     each.add_argument(
         "--means", action="store_true", help="keep trained means that are not on the shelf (0.28 MB each)"
