@@ -112,14 +112,15 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     if request.task and request.task.endswith(".toml"):
         beside(request.task)  # on every rank: rank 0 alone reads the file
     named = request.policy if isinstance(request.policy, str) else ""
-    check_target(ranks, Path(named), out, request.overwrite)
     with ranks.together():
+        source, _ = starting_point.parse(named)
         stds = _stds(request, None)
         if len(set(stds)) < len(stds) or not stds:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
         if request.starts is not None and request.count < 2 * TENTH:
             few = f"--starts {request.starts} --count {request.count}"
             raise ConfigError(f"{few}: expected {2 * TENTH} or more offspring")
+    check_target(ranks, source, out, request.overwrite)
 
     def change(config: Config, own: float | None) -> Config:
         return _offspring(request, _stds(request, own), config)
@@ -348,9 +349,9 @@ def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None
     with ranks.together():
         if ranks.is_root:
             check_folder(out)
-            if out.exists() and not overwrite:
-                raise RunFileError(f"{out} exists already; use --overwrite to replace it")
             check_writable(out, "--out", sources=[source])
             check_ours(out)
             if journal.path_of(out).exists():
-                raise RunFileError(f"{out} names an unfinished run; delete its journal first, or choose another")
+                raise RunFileError(f"{out} names an unfinished run; resume it, or choose another name")
+            if out.exists() and not overwrite:
+                raise RunFileError(f"{out} exists already; use --overwrite to replace it")
