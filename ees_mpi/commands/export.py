@@ -14,7 +14,7 @@ import numpy as np
 
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_writable, written
+from ees_mpi.files import check_new, check_writable, written
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import MLP, by_layer, parameter_count
 from ees_mpi.registry import check_trust
@@ -81,10 +81,11 @@ VECTORS = ("behavior_variance", "mean_behavior", "objective_value")  # metrics w
 FIRST_WORDS = LOADER.partition(",")[0]  # of every exported loader
 
 
-def export_csv(run: Run, out: Path | None) -> Path:
+def export_csv(run: Run, out: Path | None, overwrite: bool = False) -> Path:
     """Write the metrics, the times and the digests of all generations; return the file."""
     target = out or run.path.with_suffix(".csv")
     check_writable(target, suffixes=[".csv"], sources=[run.path])
+    check_new(target, overwrite)
     check_committed(run)
     run.check_all()
     columns: dict[str, Any] = {"generation": np.arange(run.generations)}
@@ -106,6 +107,8 @@ def export_policy(
     generation: int | None = None,
     individual: int | None = None,
     component: int | None = None,
+    *,
+    overwrite: bool = False,
 ) -> list[Path]:
     """Write a policy as `out` (npz) and its loader beside it; by default the mean of the final state."""
     out = out or Path("policy.npz")
@@ -119,6 +122,7 @@ def export_policy(
     if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.format(name=out.name).encode()):
         reason = "which export did not write, or wrote for another policy"
         raise ConfigError(f"-o {out}: its loader would replace {loader}, {reason}; choose another name")
+    check_new(out, overwrite)
     if individual is not None and generation is None:
         generation = -1
     if generation is not None:

@@ -23,7 +23,7 @@ from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleReques
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
-from ees_mpi.files import check_folder, check_writable, replaced
+from ees_mpi.files import check_folder, check_new, check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
 from ees_mpi.generation.rollouts import Statistics
@@ -353,5 +353,4 @@ def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None
             check_ours(out)
             if journal.path_of(out).exists():
                 raise RunFileError(f"{out} names an unfinished run; resume it, or choose another name")
-            if out.exists() and not overwrite:
-                raise RunFileError(f"{out} exists already; use --overwrite to replace it")
+            check_new(out, overwrite)
