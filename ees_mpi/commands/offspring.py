@@ -129,8 +129,6 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
-    if 0 < (parent.own_std or 0) <= 1e30:  # a population of the user may learn a `std` of another meaning
-        parent = replace(parent, about={**parent.about, "own_std": parent.own_std})  # for a measurement of its file
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
     rows: dict[float, Arrays] = {std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in stds}
     drawn = draw(ranks, parent, "measure")
@@ -230,9 +228,12 @@ def read_parent(
             raise ConfigError(f"{policy} is one mean of a mixture; sample its run with --component instead")
         start = start.fitted(str(policy), config)
         mean, std = start.statistics
+        about = {**start.about, **({"objective": label} if label else {})}
+        if 0 < (start.own_std or 0) <= 1e30:  # a population of the user may learn a `std` of another meaning
+            about["own_std"] = start.own_std  # for a measurement of the study
         return {
             "config": config,
-            "about": {**start.about, **({"objective": label} if label else {})},
+            "about": about,
             "state": {
                 "mean": start.mean,
                 **start.learned,
