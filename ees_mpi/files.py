@@ -43,7 +43,7 @@ def check_writable(
 def check_new(target: Path, overwrite: bool) -> None:
     """Raise a RunFileError if an output exists; the last check, so that `--overwrite` replaces it indeed."""
     if target.exists() and not overwrite:
-        raise RunFileError(f"{target} exists already; use --overwrite to replace it, or choose another name (-o)")
+        raise RunFileError(f"{target} exists already; use --overwrite to replace it, or choose another name")
 
 
 def check_folder(path: Path) -> None:

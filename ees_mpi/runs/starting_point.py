@@ -173,17 +173,17 @@ def steps_until(run: Run, generation: int) -> int:
     return sum(int(np.asarray(run["length"][g]).sum()) for g in range(generation))
 
 
-def policy_arrays(start: StartingPoint, parameters: Singles, run: Run) -> dict[str, Any]:
+def policy_arrays(start: StartingPoint, parameters: Singles, steps: int) -> dict[str, Any]:
     """Return the arrays of an exported policy from which `read_policy` makes its starting point.
 
-    parameters [D]: of the policy; one of the means of `start`, or an individual
+    parameters [D]: of the policy; one of the means of `start`, or an individual; steps: of the training
     """
-    about = {**start.about, "std": start.std, "training_steps": steps_until(run, start.generation)}
+    about = {**start.about, "std": start.std, "training_steps": steps}
     if start.noted_std:
         about["own_std"] = start.noted_std
     if len(start.mean) > 1 or parameters.tobytes() != start.mean[0].tobytes():  # not the mean of the whole run
         about["state_sha256"] = hashlib.sha256(parameters.tobytes()).hexdigest()
-    facts = {"about": json.dumps(about), "config": run.config.to_toml()}
+    facts = {"about": json.dumps(about), "config": start.config}
     inherited = {f"inherited_{name}": array for name, array in start.inherited.items()}
     learned = {f"learned_{name}": array for name, array in start.learned.items()}
     return {**facts, **inherited, **learned, "observation_sums": start.observations}

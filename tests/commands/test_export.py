@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from support.program import done, ees, refusal, sets
 
+import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.commands.export import export_policy
 from ees_mpi.config import read_source
@@ -99,6 +100,22 @@ def test_one_of_several_means_must_be_chosen(species: Path, tmp_path: Path) -> N
             with np.load(out) as file:
                 found = np.concatenate([file[name].ravel() for name in file["layers"]])
             assert sorted(found.tolist()) == sorted(means[component].tolist())
+
+
+def test_adapt_writes_the_best_mutation_as_a_policy(walked: Path, tmp_path: Path) -> None:
+    out, study = tmp_path / "left.npz", tmp_path / "a.h5"
+    words: dict[str, Any] = {"mutations": 3, "evaluations": 1, "out": study, "policy": out, "std": 0.3}
+    found = ees_mpi.adapt(walked, "left", **words)
+    best = found.arrays["mutations/behavior"][found.attributes["best"]]
+    assert (tmp_path / "left.py").exists()
+    with ees_mpi.measure(out, count=2) as measured, open_run(walked) as run:
+        assert measured["mean_behavior"][0].tobytes() == best.tobytes()
+        assert measured["std"][1].max() == np.float32(run.config.population.std)  # once the run's own
+    study.unlink()
+    before = out.read_bytes()
+    with pytest.raises(ees_mpi.RunFileError, match=r"left\.npz exists already"):
+        ees_mpi.adapt(walked, "left", **words)
+    assert out.read_bytes() == before and not study.exists()
 
 
 @pytest.mark.parametrize("words", [("--policy", "-o", "kept.npz"), ("--csv", "-o", "kept.csv")])
