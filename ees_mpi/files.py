@@ -40,6 +40,12 @@ def check_writable(
         raise ConfigError(f"{option} {target}: no file can be written there: {error.strerror}") from None
 
 
+def check_new(target: Path, overwrite: bool) -> None:
+    """Raise a RunFileError if an output exists; the last check, so that `--overwrite` replaces it indeed."""
+    if target.exists() and not overwrite:
+        raise RunFileError(f"{target} exists already; use --overwrite to replace it, or choose another name")
+
+
 def check_folder(path: Path) -> None:
     """Raise a RunFileError if no file can be created at a path; its last folder may be missing."""
     if path.is_dir():

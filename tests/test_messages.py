@@ -1,6 +1,7 @@
 """The messages to a user who makes a mistake: each names it, and what to do."""
 
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -124,6 +125,10 @@ def test_verify_finds_modules_beside_a_trusted_run_file(
     code, line = refusal("verify", folder / "run.h5")
     assert code == 3 and "not run without your consent" in line and "mine" not in sys.modules
     assert "the same bits" in done("verify", folder / "run.h5", "--trust").stdout
+    shutil.move(folder / "run.h5", "run.h5")  # no longer beside the module
+    forget_modules()
+    code, line = refusal("resume", "run.h5", "--generations", 3, "--trust")
+    assert code == 2 and "no module 'mine'" in line and "PYTHONPATH=FOLDER" in line
 
 
 @pytest.mark.slow

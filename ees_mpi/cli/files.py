@@ -14,7 +14,7 @@ import click
 from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Option, path_of, whole
-from ees_mpi.commands.requests import Json, KeyChanges, RunArgument, RunArguments, SourceArgument, changes_of
+from ees_mpi.commands.requests import Json, KeyChanges, Overwrite, RunArgument, RunArguments, SourceArgument, changes_of
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
 from ees_mpi.terminal import say_on_stderr
@@ -107,6 +107,7 @@ def export(
     individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", whole())] = None,
     component: Annotated[int | None, Option("The mean, of a mixture.", whole())] = None,
     out: Annotated[Path | None, Option("[default: policy.npz or RUN.csv]", FILE, "-o, --out FILE")] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write a policy or the metrics of a run file for other programs.
 
@@ -124,7 +125,10 @@ def export(
     from ees_mpi.store.reader import open_run
 
     with open_run(path_of(run)) as opened:
-        written = [export_csv(opened, out)] if table else export_policy(opened, out, *given.values())
+        if table:
+            written = [export_csv(opened, out, overwrite)]
+        else:
+            written = export_policy(opened, out, *given.values(), overwrite=overwrite)
     echo("\n".join(map(str, written)))
 
 

@@ -19,7 +19,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "mpirun -n 4 ees-mpi sample run.h5 --count 1000 --std 0.005 -o quarter.h5",
         ),
         "adapt": (
-            "ees-mpi adapt run.h5 --direction left",
+            "ees-mpi adapt run.h5 --direction left --policy left.npz",
             "mpirun -n 4 ees-mpi adapt run.h5 --direction 45deg --mutations 100 -o adapted.h5",
         ),
         "measure": (

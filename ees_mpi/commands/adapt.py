@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import path_of
+from ees_mpi.commands.export import check_policy, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, read_own
 from ees_mpi.commands.requests import AdaptRequest
 from ees_mpi.config import Config, EsMaml
@@ -27,6 +28,7 @@ from ees_mpi.noise import stream
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.progress import CountedOutcomes
+from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import fold, texts
 from ees_mpi.store.reader import read_arrays
 from ees_mpi.store.safety import damage_reported, open_hdf5
@@ -77,8 +79,10 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     out = Path(request.out or run.with_name(f"{run.stem}-adapt-{direction_name(angle)}.h5"))
     check_target(ranks, run, out, request.overwrite)
     parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request))
-    task = parent.config.task
+    task, policy = parent.config.task, None if request.policy is None else Path(request.policy)
     with ranks.together():
+        if policy and ranks.is_root:
+            check_policy(policy, task, run, request.overwrite, "--policy")
         task = task.toward(angle)
         if task.heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
@@ -112,10 +116,21 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             named = {f"{group}/{name}": array for group in groups for name, array in groups[group].items()}
             with replaced(out, RunFileError) as fresh:
                 fold.write_arrays(fresh, attributes, named)
+            if policy and isinstance(task, PolicyTask):
+                _write_policy(policy, task, parent, adapted.parameters)
             mean = np.nanmean(scores["fitness"])
             said = adapted.sentence.format(direction=direction)
             say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
     return out
+
+
+def _write_policy(out: Path, task: PolicyTask, parent: Parent, parameters: Singles) -> None:
+    """Write the adapted parameters as an exported policy."""
+    state, config, about = parent.state, parent.config, parent.about
+    others = {name: array for name, array in state.learned.items() if name != "mean"}
+    place = (about["generation"], config.population.std, parent.inherited, about)
+    start = StartingPoint(state.mean, state.observations, *place, config=config.to_toml(), learned=others)
+    write_policy(out, task, start, parameters, about["training_steps"])
 
 
 def _to_adapt(config: Config, request: AdaptRequest) -> Config:

@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.commands.arguments import check_committed, counted
+from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_writable, written
+from ees_mpi.files import check_new, check_writable, written
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import MLP, by_layer, parameter_count
 from ees_mpi.registry import check_trust
 from ees_mpi.registry.own import split
 from ees_mpi.runs import starting_point
+from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.own_policy import LENGTH
@@ -81,10 +83,11 @@ VECTORS = ("behavior_variance", "mean_behavior", "objective_value")  # metrics w
 FIRST_WORDS = LOADER.partition(",")[0]  # of every exported loader
 
 
-def export_csv(run: Run, out: Path | None) -> Path:
+def export_csv(run: Run, out: Path | None, overwrite: bool = False) -> Path:
     """Write the metrics, the times and the digests of all generations; return the file."""
     target = out or run.path.with_suffix(".csv")
     check_writable(target, suffixes=[".csv"], sources=[run.path])
+    check_new(target, overwrite)
     check_committed(run)
     run.check_all()
     columns: dict[str, Any] = {"generation": np.arange(run.generations)}
@@ -106,26 +109,18 @@ def export_policy(
     generation: int | None = None,
     individual: int | None = None,
     component: int | None = None,
+    *,
+    overwrite: bool = False,
 ) -> list[Path]:
     """Write a policy as `out` (npz) and its loader beside it; by default the mean of the final state."""
     out = out or Path("policy.npz")
-    task = run.config.task
-    if not isinstance(task, PolicyTask):
-        raise RunFileError(f"{run.path}: its task has no policy network to export")
-    check_writable(out, suffixes=[".npz"], sources=[run.path])
-    loader = out.with_name(re.sub(r"\W", "_", out.stem) + ".py")
-    if loader.is_dir():
-        raise ConfigError(f"-o {out}: its loader would be {loader}, which is a folder; choose another name")
-    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.format(name=out.name).encode()):
-        reason = "which export did not write, or wrote for another policy"
-        raise ConfigError(f"-o {out}: its loader would replace {loader}, {reason}; choose another name")
+    task = check_policy(out, run.config.task, run.path, overwrite)
     if individual is not None and generation is None:
         generation = -1
     if generation is not None:
         check_committed(run)
         generation = counted("--generation", generation, run.generations)
     start = starting_point.read(run, generation)
-    mean, std = start.statistics
     if generation is not None and individual is not None:
         parameters = run.individual(generation, counted("--individual", individual, run.config.population.size))
     else:
@@ -133,6 +128,34 @@ def export_policy(
         if component is None and means > 1:
             raise ConfigError(f"{run.path} has {means} means; select --component 0 to {means - 1}, or an --individual")
         parameters = start.mean[counted("--component", component or 0, means)]
+    return write_policy(out, task, start, parameters, starting_point.steps_until(run, start.generation))
+
+
+def check_policy(out: Path, task: Task, source: Path, overwrite: bool, option: str = "-o") -> PolicyTask:
+    """Raise an error if a task has no network, or if its policy and the loader cannot be written; return the task."""
+    if not isinstance(task, PolicyTask):
+        raise RunFileError(f"{source}: its task has no policy network to export")
+    check_writable(out, option, suffixes=[".npz"], sources=[source])
+    loader = _loader(out)
+    if loader.is_dir():
+        raise ConfigError(f"{option} {out}: its loader would be {loader}, which is a folder; choose another name")
+    if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.format(name=out.name).encode()):
+        reason = "which export did not write, or wrote for another policy"
+        raise ConfigError(f"{option} {out}: its loader would replace {loader}, {reason}; choose another name")
+    check_new(out, overwrite)
+    return task
+
+
+def _loader(out: Path) -> Path:
+    return out.with_name(re.sub(r"\W", "_", out.stem) + ".py")
+
+
+def write_policy(out: Path, task: PolicyTask, start: StartingPoint, parameters: Singles, steps: int) -> list[Path]:
+    """Write the parameters [D] of a policy that comes from a starting point, and the loader.
+
+    steps: of the training
+    """
+    loader, (mean, std) = _loader(out), start.statistics
     arrays, words = _own_network(task, parameters) if task.policy else _network(task, parameters, len(mean))
     clip = str(task.observation_clip) if task.observation_clip else "np.inf"
     returns = f"the action, not clipped{SCORES if hasattr(task, 'env') else ''}"
@@ -143,7 +166,7 @@ def export_policy(
             observation_mean=mean.astype(np.float32),
             observation_std=std.astype(np.float32),
             **arrays,
-            **starting_point.policy_arrays(start, parameters, run),
+            **starting_point.policy_arrays(start, parameters, steps),
         )
         text.write((OWN_LOADER if task.policy else LOADER).format(**words))
     return [out, loader]

@@ -23,7 +23,7 @@ from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleReques
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
-from ees_mpi.files import check_folder, check_writable, replaced
+from ees_mpi.files import check_folder, check_new, check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
 from ees_mpi.generation.rollouts import Statistics
@@ -112,14 +112,15 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     if request.task and request.task.endswith(".toml"):
         beside(request.task)  # on every rank: rank 0 alone reads the file
     named = request.policy if isinstance(request.policy, str) else ""
-    check_target(ranks, Path(named), out, request.overwrite)
     with ranks.together():
+        source, _ = starting_point.parse(named)
         stds = _stds(request, None)
         if len(set(stds)) < len(stds) or not stds:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
         if request.starts is not None and request.count < 2 * TENTH:
             few = f"--starts {request.starts} --count {request.count}"
             raise ConfigError(f"{few}: expected {2 * TENTH} or more offspring")
+    check_target(ranks, source, out, request.overwrite)
 
     def change(config: Config, own: float | None) -> Config:
         return _offspring(request, _stds(request, own), config)
@@ -128,8 +129,6 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
-    if 0 < (parent.own_std or 0) <= 1e30:  # a population of the user may learn a `std` of another meaning
-        parent = replace(parent, about={**parent.about, "own_std": parent.own_std})  # for a measurement of its file
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
     rows: dict[float, Arrays] = {std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in stds}
     drawn = draw(ranks, parent, "measure")
@@ -229,9 +228,12 @@ def read_parent(
             raise ConfigError(f"{policy} is one mean of a mixture; sample its run with --component instead")
         start = start.fitted(str(policy), config)
         mean, std = start.statistics
+        about = {**start.about, **({"objective": label} if label else {})}
+        if 0 < (start.own_std or 0) <= 1e30:  # a population of the user may learn a `std` of another meaning
+            about["own_std"] = start.own_std  # for a measurement of the study
         return {
             "config": config,
-            "about": {**start.about, **({"objective": label} if label else {})},
+            "about": about,
             "state": {
                 "mean": start.mean,
                 **start.learned,
@@ -348,9 +350,8 @@ def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None
     with ranks.together():
         if ranks.is_root:
             check_folder(out)
-            if out.exists() and not overwrite:
-                raise RunFileError(f"{out} exists already; use --overwrite to replace it")
             check_writable(out, "--out", sources=[source])
             check_ours(out)
             if journal.path_of(out).exists():
-                raise RunFileError(f"{out} names an unfinished run; delete its journal first, or choose another")
+                raise RunFileError(f"{out} names an unfinished run; resume it, or choose another name")
+            check_new(out, overwrite)

@@ -142,6 +142,9 @@ class AdaptRequest:
     _: KW_ONLY
     mutations: Annotated[int | None, Option("The number of mutations.  [default: 40]", whole(2))] = None
     evaluations: Annotated[int, Option("The number of rollouts that score the result.", whole(1, 10**6))] = 10
+    policy: Annotated[
+        Name | None, Option("Write the adapted policy, too, as `export --policy` does.", FILE, "--policy FILE.npz")
+    ] = None
     generation: StateOf = None
     std: Std = None
     settings: EngineChanges = None

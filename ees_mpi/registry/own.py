@@ -115,7 +115,7 @@ def _places() -> str:
     """Return the places in which modules are searched, in words."""
     beside = "".join(f", beside the config in {folder}" for folder in registry.FOLDERS)
     runs = "".join(f", beside the run file in {folder}" for folder in registry.trusted_folders())
-    return f"on Python's path (PYTHONPATH){beside}, in the present folder {os.getcwd()}{runs}"
+    return f"on Python's path{beside}, in the present folder {os.getcwd()}{runs}; for another folder: PYTHONPATH=FOLDER"
 
 
 def function(path: str, key: str) -> Callable[..., Any]:

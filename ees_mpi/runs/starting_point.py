@@ -39,7 +39,7 @@ class StartingPoint:
     config: str = ""  # the TOML of the run; empty for a policy of another program
     learned: Arrays = field(default_factory=dict)  # other learned arrays of the population: `std`
     foreign: ForeignPolicy | None = None  # a policy that was trained elsewhere
-    noted_std: float = 0.0  # of the run that a measurement began with; 0: not known
+    noted_std: float = 0.0  # of the run that a study began with; 0: not known
 
     @property
     def statistics(self) -> tuple[Floats, Floats]:
@@ -173,15 +173,17 @@ def steps_until(run: Run, generation: int) -> int:
     return sum(int(np.asarray(run["length"][g]).sum()) for g in range(generation))
 
 
-def policy_arrays(start: StartingPoint, parameters: Singles, run: Run) -> dict[str, Any]:
+def policy_arrays(start: StartingPoint, parameters: Singles, steps: int) -> dict[str, Any]:
     """Return the arrays of an exported policy from which `read_policy` makes its starting point.
 
-    parameters [D]: of the policy; one of the means of `start`, or an individual
+    parameters [D]: of the policy; one of the means of `start`, or an individual; steps: of the training
     """
-    about = {**start.about, "std": start.std, "training_steps": steps_until(run, start.generation)}
+    about = {**start.about, "std": start.std, "training_steps": steps}
+    if start.noted_std:
+        about["own_std"] = start.noted_std
     if len(start.mean) > 1 or parameters.tobytes() != start.mean[0].tobytes():  # not the mean of the whole run
         about["state_sha256"] = hashlib.sha256(parameters.tobytes()).hexdigest()
-    facts = {"about": json.dumps(about), "config": run.config.to_toml()}
+    facts = {"about": json.dumps(about), "config": start.config}
     inherited = {f"inherited_{name}": array for name, array in start.inherited.items()}
     learned = {f"learned_{name}": array for name, array in start.learned.items()}
     return {**facts, **inherited, **learned, "observation_sums": start.observations}
@@ -198,7 +200,7 @@ def read_policy(path: Path) -> StartingPoint:
         if missing:
             raise ValueError(f"its note has no {missing[0]}")
         about["path"] = Path(about["path"]).name  # older versions wrote the folder, too
-        std, config = float(about.pop("std")), str(arrays["config"])
+        std, noted, config = float(about.pop("std")), about.pop("own_std", 0.0), str(arrays["config"])
         if not 0 < std <= 1e30:
             raise ValueError(f"its std is {std:g}; expected a number above 0")
         inherited, learned = (
@@ -210,7 +212,8 @@ def read_policy(path: Path) -> StartingPoint:
         other = "" if "parameters" in arrays else "; another program's has NAME.weight and NAME.bias for each layer"
         raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}{other}") from None
     generation = about["generation"]
-    return StartingPoint(mean[None], observations, generation, std, inherited, about, sizes, config, learned)
+    place = (generation, std, inherited, about, sizes, config, learned)
+    return StartingPoint(mean[None], observations, *place, noted_std=noted)
 
 
 def _observation_sums(arrays: Arrays) -> Floats:

@@ -120,10 +120,8 @@ def check_ours(path: Path) -> None:
     except RunFileError:
         ours = False
     if not ours:
-        raise RunFileError(
-            f"{path} was not written by ees_mpi, or is damaged: --overwrite does not replace it; delete it first, or "
-            "choose another name"
-        )
+        kept = "--overwrite does not replace it; choose another name"
+        raise RunFileError(f"{path} was not written by ees_mpi, or is damaged: {kept}")
 
 
 def _check_safe(file: h5py.File, path: Path) -> None:

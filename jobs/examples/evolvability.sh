@@ -17,7 +17,7 @@ ppo() { [ -e "$folder/ppo.pt" ] || python3 "$here/train_elsewhere.py" --steps "$
 ppo >"$folder/ppo.log" &
 for name in es maxent; do
     "${ranks[@]}" train "gymnasium-cheetah-$name" --seed 0 "${settings[@]/#/--set=}" --out "$folder/$name.h5" --resume
-    ees-mpi export "$folder/$name.h5" --policy -o "$folder/$name.npz"
+    ees-mpi export "$folder/$name.h5" --policy -o "$folder/$name.npz" --overwrite
 done
 wait
 # An exported policy is measured in the task of its run; PPO's gets the same task, and its own hidden layers.

@@ -133,7 +133,7 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
         means = run["mean"].shape[1] if policy and isinstance(run.config.task, PolicyTask) else 0
         for component in range(means):
             out = folder / ("policy.npz" if means == 1 else f"policy-{component}.npz")
-            export_policy(run, out, None, None, component)[1].unlink()  # the loader is not kept
+            export_policy(run, out, component=component, overwrite=True)[1].unlink()  # the loader is not kept
             strip_policy(out)
     return folder
 

@@ -1,6 +1,7 @@
 """`ees-mpi export`: a policy acts as ours, every metric comes back, and nothing of the user is replaced."""
 
 import csv
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.program import done, ees, sets
+from support.program import done, ees, refusal, sets
 
+import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.commands.export import export_policy
 from ees_mpi.config import read_source
@@ -73,8 +75,8 @@ def test_a_program_of_the_users_is_never_replaced_by_a_loader(walked: Path, tmp_
         (tmp_path / "folder.npz").mkdir()
         with pytest.raises(ConfigError, match="is a folder"):
             export_policy(run, tmp_path / "folder.npz", None, None)
-        for _ in range(2):  # its own loader it replaces
-            assert export_policy(run, tmp_path / "p.npz", None, None) == [tmp_path / "p.npz", tmp_path / "p.py"]
+        for again in (False, True):  # its own loader it replaces
+            assert export_policy(run, tmp_path / "p.npz", overwrite=again) == [tmp_path / "p.npz", tmp_path / "p.py"]
 
 
 def test_a_loader_can_be_imported_by_name_and_serves_one_policy(walked: Path, tmp_path: Path) -> None:
@@ -94,10 +96,36 @@ def test_one_of_several_means_must_be_chosen(species: Path, tmp_path: Path) -> N
             export_policy(run, out, None, None, 2)
         means = run.state_arrays()["mean"]
         for component in (0, 1):
-            export_policy(run, out, None, None, component)
+            export_policy(run, out, None, None, component, overwrite=component > 0)
             with np.load(out) as file:
                 found = np.concatenate([file[name].ravel() for name in file["layers"]])
             assert sorted(found.tolist()) == sorted(means[component].tolist())
+
+
+def test_adapt_writes_the_best_mutation_as_a_policy(walked: Path, tmp_path: Path) -> None:
+    out, study = tmp_path / "left.npz", tmp_path / "a.h5"
+    words: dict[str, Any] = {"mutations": 3, "evaluations": 1, "out": study, "policy": out, "std": 0.3}
+    found = ees_mpi.adapt(walked, "left", **words)
+    best = found.arrays["mutations/behavior"][found.attributes["best"]]
+    assert (tmp_path / "left.py").exists()
+    with ees_mpi.measure(out, count=2) as measured, open_run(walked) as run:
+        assert measured["mean_behavior"][0].tobytes() == best.tobytes()
+        assert measured["std"][1].max() == np.float32(run.config.population.std)  # once the run's own
+    study.unlink()
+    before = out.read_bytes()
+    with pytest.raises(ees_mpi.RunFileError, match=r"left\.npz exists already"):
+        ees_mpi.adapt(walked, "left", **words)
+    assert out.read_bytes() == before and not study.exists()
+
+
+@pytest.mark.parametrize("words", [("--policy", "-o", "kept.npz"), ("--csv", "-o", "kept.csv")])
+def test_an_existing_file_is_replaced_only_on_request(walked: Path, inside: Path, words: tuple[str, ...]) -> None:
+    kept = Path(words[-1])
+    kept.write_text("kept")
+    code, line = refusal("export", walked, *words)
+    assert code == 3 and "exists already; use --overwrite" in line and os.listdir() == [kept.name]
+    done("export", walked, *words, "--overwrite")
+    assert kept.read_bytes() != b"kept"
 
 
 def test_the_table_gives_back_every_metric(species: Path, tmp_path: Path) -> None:

@@ -156,14 +156,16 @@ def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_af
         assert stds(other) == [0.01, 0.02, 0.05]
 
 
-def test_a_learned_std_counts_by_its_median_also_in_an_exported_policy(tmp_path: Path) -> None:
+def test_a_learned_std_counts_by_its_median_also_in_samples_and_exported_policies(tmp_path: Path) -> None:
     small = sets("population.name=diagonal", "population.size=6", "run.generations=3", "noise.size=100000")
     done("train", "cheetah-maxvar", *SMALL[:2], *small, "-o", tmp_path / "run.h5")
-    done("export", tmp_path / "run.h5", "--policy", "-o", tmp_path / "policy.npz")
+    done("sample", tmp_path / "run.h5", "--count", 2, "--std", 0.5, "-o", tmp_path / "sample.h5")
+    for name in ("run", "sample"):
+        done("export", tmp_path / f"{name}.h5", "--policy", "-o", tmp_path / f"{name}.npz")
     with open_run(tmp_path / "run.h5") as run:
         own = float(np.median(run.state_arrays()["std"]))
         assert own != run.config.population.std
-    for name in ("run.h5", "policy.npz"):
+    for name in ("run.h5", "run.npz", "sample.h5", "sample.npz"):
         with ees_mpi.measure(tmp_path / name, count=2, overwrite=True) as found:
             assert stds(found) == [own / 2, own, 2 * own]
 
