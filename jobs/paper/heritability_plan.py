@@ -24,6 +24,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+from blocks import EIGHT, Floats, read_block, sectors
 from endpoints import Row, lines, read
 from intervals import ratio
 from scipy.stats import spearmanr
@@ -82,8 +83,6 @@ def experiment(robot: str, seeds: Sequence[int]) -> list[str]:
 
 def means() -> list[str]:
     """Return the commands for the kept means: those of the shelf, and those of the blocks, which are written here."""
-    from blocks import read_block
-
     lines = [measuring(str(path), path.stem) for path in sorted(HERE.glob("shelf/[ac]*.npz"))]
     for run in (run for path in sorted(HERE.glob("results/*.h5")) for run in read_block(path) if run.policy):
         task = f"--task {run.name.split('-')[0]}-es-authors --set task.engine=mujoco " if "maml" in run.name else ""
@@ -100,6 +99,8 @@ def keep(paths: Iterable[Path]) -> list[str]:
             numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
             if (place := run["behavior_by_start"][0]).shape[-1] == 1:
                 numbers |= {"left": f"{(place < -1).mean():.4g}", "right": f"{(place > 1).mean():.4g}"}
+            else:
+                numbers["quarter"] = f"{quarter(np.asarray(place, np.float64).mean(axis=1)):.4g}"
             about = json.loads(run.attributes["started_from"])
             name, digest = Path(about["path"]).stem.removesuffix("-starts"), about["state_sha256"]
             engine = run.config.task.engine
@@ -110,6 +111,13 @@ def keep(paths: Iterable[Path]) -> list[str]:
         writer.writeheader()
         writer.writerows(row for _, row in sorted(rows.items()))
     return [str(NUMBERS)]
+
+
+def quarter(place: Floats) -> float:
+    """Return the share of mutations in the commonest quarter, of those that are 5 units away from the start [n, 2]."""
+    far = place[np.hypot(*place.T) >= 5]
+    counts = np.bincount(sectors(far, EIGHT), minlength=EIGHT)
+    return float((counts + np.roll(counts, 1)).max() / max(len(far), 1))
 
 
 def kept() -> list[Row]:
@@ -162,16 +170,13 @@ def arms() -> str:
     found, cells = measured_arms(), []
     for robot, bullet, arm in sorted(found, key=lambda key: (*key[:2], list(ARMS).index(key[2]))):
         seeds = found[robot, bullet, arm]
-        base = found.get((robot, bullet, "fixed"), {})
         rows = [seeds[seed] for seed in sorted(seeds)]
-        ratios = [float(seeds[at]["mutation"]) / float(base[at]["mutation"]) for at in sorted(seeds) if at in base]
-        sides = [[100 * float(row[side] or "nan") for side in ("left", "right")] for row in rows]
-        over = ", ".join(f"{ratio:.1f}" for ratio in ratios)
-        left_right = ", ".join(f"{left:.0f} / {right:.0f}" for left, right in sides)
-        shown = [_each(rows, "mutation"), over, _each(rows, "share", 2), _each(rows, "interaction")]
-        shown += [_each(rows, "distance"), left_right, _each(rows, "adapted")]
+        ways = [[100 * float(row[way]) for way in ("left", "right", "quarter") if row[way]] for row in rows]
+        sides = ", ".join(" / ".join(f"{share:.0f}" for share in each) for each in ways)
+        shown = [_each(rows, "mutation"), _each(rows, "share", 2), _each(rows, "interaction")]
+        shown += [_each(rows, "distance"), sides, _each(rows, "adapted")]
         cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown))
-    head = ("heritable", "over `fixed`", "share", "interaction", "distance", "left / right, %", "best of 40")
+    head = ("heritable", "share", "interaction", "distance", "left / right (ant: commonest quarter), %", "best of 40")
     return lines(("arm, seeds in order", *head), cells)
 
 

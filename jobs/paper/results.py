@@ -93,6 +93,7 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
         "heritability.md": {
             "means": heritability_plan.table(),
             "arms": heritability_plan.arms(),
+            "tests": heritability_plan.tests(),
         },
         "../../README.md": {"answer": page.short_answer(rows)},
     }

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -322,18 +323,19 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
 
 def draw_heritability() -> Figure:
     """Draw heritable variance and share of the arms of the experiment: a mark for each seed and engine."""
-    figure, panels = grid(2, 2, 2.4)
-    for panel, (name, title) in zip(panels, (("mutation", "heritable variance"), ("share", "its share")), strict=True):
+    figure, panels = grid(4, 2, 2.4)
+    numbers = (("mutation", "heritable variance"), ("share", "its share"))
+    for panel, (animal, (name, title)) in zip(panels, product(("cheetah", "ant"), numbers), strict=True):
         for (robot, bullet, arm), seeds in measured_arms().items():
-            if robot == "cheetah":
-                places = [list(ARMS).index(arm) + 0.12 * (seed - 1) for seed in sorted(seeds)]
+            if robot == animal:
+                places = [list(ARMS).index(arm) + 0.1 * (seed - np.mean([*seeds])) for seed in sorted(seeds)]
                 values = [float(seeds[seed][name]) for seed in sorted(seeds)]
                 color = COLORS["MaxEnt" if ARMS[arm][1] == 2 else "MaxVar"]
                 label = f"{'two starts' if ARMS[arm][1] == 2 else 'one start'}, {'Bullet' if bullet else 'replica'}"
-                how = {"color": color, "markersize": 5, "linestyle": "none", "label": label}
+                how = {"color": color, "markersize": 4, "linestyle": "none", "label": label}
                 panel.plot(places, values, marker="x" if bullet else "o", **how)
         panel.set_xticks(range(len(ARMS)), [arm.replace("-", "-\n") for arm in ARMS], fontsize=7)
-        panel.set(title=title, ylim=(0, 1.02 if name == "share" else None))
+        panel.set(title=f"{animal}: {title}", xlim=(-0.5, len(ARMS) - 0.5), ylim=(0, 1.02 if name == "share" else None))
     explain(figure, panels)
     return figure
 
