@@ -159,7 +159,7 @@ def predict(told: argparse.Namespace) -> list[Data]:
 
 def keep(found: Data, path: Path) -> None:
     """Write the JSON file in one step: a kill leaves the old one or the new one."""
-    path.with_suffix(".new").write_text(json.dumps({**found, "summary": summarize(found)}, indent=1) + "\n")
+    path.with_suffix(".new").write_text(json.dumps({**found, "summary": summarize(found)}) + "\n")
     path.with_suffix(".new").replace(path)
 
 

@@ -108,7 +108,7 @@ def main() -> None:
             rows = [measured(means, seed) for means, seed in zip(sets, SEEDS, strict=True)]
             result[part] = {"rate": rate, **{key: [round(row[key], 2) for row in rows] for key in rows[0]}}
             print(part, result[part], file=sys.stderr, flush=True)
-    print(json.dumps(result, indent=1))
+    print(json.dumps(result))
 
 
 if __name__ == "__main__":

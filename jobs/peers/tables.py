@@ -217,7 +217,7 @@ def main() -> None:
     if command not in ("collect", "update") or (command == "collect") != bool(folders):
         sys.exit("tables.py: expected `collect FOLDER ...` or `update`")
     if command == "collect":
-        RESULTS.write_text(json.dumps(collect([Path(folder) for folder in folders]), indent=1) + "\n", encoding="utf-8")
+        RESULTS.write_text(json.dumps(collect([Path(folder) for folder in folders])) + "\n", encoding="utf-8")
     tables = blocks(json.loads(RESULTS.read_text(encoding="utf-8")))
     PAGE.write_text(fill(PAGE.read_text(encoding="utf-8"), tables), encoding="utf-8")
     print(PAGE)
