@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 from blocks import EIGHT, Floats, read_block, sectors
 from endpoints import Row, lines, read
-from intervals import ratio
+from intervals import Interval, ratio
 from scipy.stats import spearmanr
 
 from ees_mpi import open_run
@@ -162,7 +162,9 @@ def shares() -> str:
         if robot == "cheetah" and not bullet:
             found[ARMS[arm][1]] += [float(row["share"]) for row in seeds.values()]
     one, two = (f"{100 * min(each):.0f} to {100 * max(each):.0f} %" for each in found.values())
-    return f"{one} with one start in training, {two} with two (n = {len(found[1])}, {len(found[2])})"
+    p = max(each[1][1] for each in planned(bullet=False).values())
+    tested = f"n = {len(found[1])}, {len(found[2])}; three rules, each against one fixed start: p = {p:.2g}"
+    return f"{one} with one start in training, {two} with two ({tested})"
 
 
 def arms() -> str:
@@ -180,22 +182,30 @@ def arms() -> str:
     return lines(("arm, seeds in order", *head), cells)
 
 
+def planned(bullet: bool) -> dict[str, list[tuple[Interval, float]]]:
+    """Return the planned tests of the cheetah: for each arm with two starts, heritable variance and share over `fixed`.
+
+    Each has the ratio and the corrected p. It is empty before all six seeds of all arms are there.
+    """
+    found = measured_arms()
+    fixed, *arms = (found.get(("cheetah", bullet, arm), {}).values() for arm in ("fixed", *TWO_STARTS))
+    tested: dict[str, list[tuple[Interval, float]]] = {}
+    if min(map(len, (fixed, *arms))) < SEEDS:
+        return tested
+    for name in ("mutation", "share"):
+        base, *others = (Group("", np.array([float(row[name]) for row in rows])) for rows in (fixed, *arms))
+        for arm, other, test in zip(TWO_STARTS, others, compare([(each, base) for each in others]), strict=True):
+            tested.setdefault(arm, []).append((ratio(other.values, base.values), test.holm))
+    return tested
+
+
 def tests() -> str:
-    """Return the planned tests as a table: the cheetah's arms with two starts against `fixed`, on both engines."""
-    found, cells = measured_arms(), []
-    for bullet in (False, True):
-        arms = {arm: found.get(("cheetah", bullet, arm), {}) for arm in ("fixed", *TWO_STARTS)}
-        names = ("mutation", "share")
-        values = {name: [[float(row[name]) for row in seeds.values()] for seeds in arms.values()] for name in names}
-        if min(map(len, arms.values())) < SEEDS:
-            continue
-        p = {
-            name: [each.holm for each in compare([(Group("", np.array(a)), Group("", np.array(fixed))) for a in two])]
-            for name, (fixed, *two) in values.items()
-        }
-        for place, arm in enumerate(TWO_STARTS):
-            shown = [(ratio(values[name][place + 1], values[name][0]), f"{p[name][place]:.2g}") for name in names]
-            cells.append((f"{arm}{', in Bullet' * bullet}", *(str(each) for pair in shown for each in pair)))
+    """Return the planned tests as a table, on both engines."""
+    cells = [
+        (f"{arm}{', in Bullet' * bullet}", *(text for over, p in each for text in (str(over), f"{p:.2g}")))
+        for bullet in (False, True)
+        for arm, each in planned(bullet).items()
+    ]
     head = ("heritable variance over that of `fixed` (90 % interval)", "p", "share over that of `fixed`", "p")
     return lines((f"arm, {SEEDS} seeds", *head), cells)
 
