@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import path_of
-from ees_mpi.commands.export import check_policy, write_policy
+from ees_mpi.commands.export import check_policy, loader_of, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, read_own
 from ees_mpi.commands.requests import AdaptRequest
 from ees_mpi.config import Config, EsMaml
@@ -82,6 +82,8 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     task, policy = parent.config.task, None if request.policy is None else Path(request.policy)
     with ranks.together():
         if policy and ranks.is_root:
+            if out.resolve() in (policy.resolve(), loader_of(policy).resolve()):
+                raise ConfigError(f"--policy {policy}: it or its loader would replace -o {out}; choose another name")
             check_policy(policy, task, run, request.overwrite, "--policy")
         task = task.toward(angle)
         if task.heading is None:
@@ -116,21 +118,22 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             named = {f"{group}/{name}": array for group in groups for name, array in groups[group].items()}
             with replaced(out, RunFileError) as fresh:
                 fold.write_arrays(fresh, attributes, named)
-            if policy and isinstance(task, PolicyTask):
-                _write_policy(policy, task, parent, adapted.parameters)
+                if policy and isinstance(task, PolicyTask):
+                    _write_policy(policy, task, parent, adapted)
             mean = np.nanmean(scores["fitness"])
             said = adapted.sentence.format(direction=direction)
             say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
     return out
 
 
-def _write_policy(out: Path, task: PolicyTask, parent: Parent, parameters: Singles) -> None:
-    """Write the adapted parameters as an exported policy."""
+def _write_policy(out: Path, task: PolicyTask, parent: Parent, adapted: Adapted) -> None:
+    """Write the adapted parameters as an exported policy; MAML adapts what the run passes on, too."""
     state, config, about = parent.state, parent.config, parent.about
     others = {name: array for name, array in state.learned.items() if name != "mean"}
-    place = (about["generation"], config.population.std, parent.inherited, about)
+    inherited = {name: adapted.groups.get("policy", {}).get(name, array) for name, array in parent.inherited.items()}
+    place = (about["generation"], parent.own_std or config.population.std, inherited, about)
     start = StartingPoint(state.mean, state.observations, *place, config=config.to_toml(), learned=others)
-    write_policy(out, task, start, parameters, about["training_steps"])
+    write_policy(out, task, start, adapted.parameters, about["training_steps"])
 
 
 def _to_adapt(config: Config, request: AdaptRequest) -> Config:

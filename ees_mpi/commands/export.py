@@ -136,7 +136,7 @@ def check_policy(out: Path, task: Task, source: Path, overwrite: bool, option: s
     if not isinstance(task, PolicyTask):
         raise RunFileError(f"{source}: its task has no policy network to export")
     check_writable(out, option, suffixes=[".npz"], sources=[source])
-    loader = _loader(out)
+    loader = loader_of(out)
     if loader.is_dir():
         raise ConfigError(f"{option} {out}: its loader would be {loader}, which is a folder; choose another name")
     if loader.is_file() and not loader.read_bytes().startswith(FIRST_WORDS.format(name=out.name).encode()):
@@ -146,7 +146,7 @@ def check_policy(out: Path, task: Task, source: Path, overwrite: bool, option: s
     return task
 
 
-def _loader(out: Path) -> Path:
+def loader_of(out: Path) -> Path:
     return out.with_name(re.sub(r"\W", "_", out.stem) + ".py")
 
 
@@ -155,7 +155,7 @@ def write_policy(out: Path, task: PolicyTask, start: StartingPoint, parameters: 
 
     steps: of the training
     """
-    loader, (mean, std) = _loader(out), start.statistics
+    loader, (mean, std) = loader_of(out), start.statistics
     arrays, words = _own_network(task, parameters) if task.policy else _network(task, parameters, len(mean))
     clip = str(task.observation_clip) if task.observation_clip else "np.inf"
     returns = f"the action, not clipped{SCORES if hasattr(task, 'env') else ''}"

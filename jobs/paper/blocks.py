@@ -219,7 +219,8 @@ def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
     }
     if any(run.mutations for run in runs):
         sizes |= {"direction": 2, "mutation": 40, "evaluation": 10}
-    with h5py.File(path, "w", track_order=False, libver=("v110", "v110")) as file:
+    fresh = path.with_suffix(".new")
+    with h5py.File(fresh, "w", track_order=False, libver=("v110", "v110")) as file:
         file.attrs["format"], file.attrs["format_version"] = "ees_mpi block of runs", 1
         file.attrs["description"] = (__doc__ or "").partition("\n")[0]
         _texts(file, "run", [run.name for run in runs]).make_scale("run")
@@ -263,6 +264,7 @@ def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
                     _texts(group, name, np.atleast_1d(array).tolist())
                 else:
                     group.create_dataset(name, data=array, chunks=array.shape, track_times=False, **PACKED)
+    fresh.replace(path)
 
 
 def _texts(file: h5py.File, name: str, texts: Sequence[str]) -> Any:

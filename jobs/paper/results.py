@@ -47,7 +47,10 @@ def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
             raise ConfigError(f"{folder}: expected folders of `results.py collect` with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
         kept = {run.name: run for run in (read_block(path) if path.exists() else [])}
-        runs = [*(kept | {run.name: run for run in runs}).values()]
+        for run in runs:
+            same = run.name in kept and run.about["state_sha256"] == kept[run.name].about["state_sha256"]
+            kept[run.name] = replace(run, policy=run.policy or (kept[run.name].policy if same else {}))
+        runs = [*kept.values()]
         write_block(path, runs)
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
     endpoints.write(results)

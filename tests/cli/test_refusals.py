@@ -69,6 +69,8 @@ REFUSED = [
     (2, "expected 0 to 5", "export cheetah.h5 --policy --individual 6 -o p.npz"),
     (2, "--component 1", "export cheetah.h5 --policy --component 1 -o p.npz"),
     (3, "has no policy", "export run.h5 --policy -o p.npz"),
+    (2, "would replace -o p.npz", "adapt cheetah.h5 --direction left --policy p.npz -o p.npz"),
+    (2, "would replace -o p.py", "adapt cheetah.h5 --direction left --policy p.npz -o p.py"),
     (2, "expected 0 to 5", "replay cheetah.h5 --individual 6"),
     (2, "ends in .mp4, .gif", "replay cheetah.h5 --video film.avi"),
     (2, "--together: for a video only; add --video", "replay cheetah.h5 --together"),

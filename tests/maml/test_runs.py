@@ -92,7 +92,8 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
     files = [tmp_path / name for name in ("left", "again", "right", "early")]
     for path, direction, ranks in zip(files[:3], ("left", "left", "right"), (None, 3, None), strict=True):
         done("adapt", cheetah, "--direction", direction, "--evaluations", 3, "--out", path, ranks=ranks)
-    assert ees("adapt", cheetah, "--direction", "left", "--generation", 0, "--out", files[3]).returncode == 0
+    policy = tmp_path / "policy.npz"
+    done("adapt", cheetah, "--direction", "left", "--generation", 0, "--policy", policy, "--out", files[3])
     opened = [h5py.File(path) for path in files]
     left, again, right, early = opened
     assert left.attrs["method"] == b"gradient" and left.attrs["adaptation_steps"] == 2 * 20
@@ -100,6 +101,8 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
     assert left["policy/mean"][:].tobytes() == again["policy/mean"][:].tobytes()
     assert left["evaluations/fitness"][:].tobytes() == again["evaluations/fitness"][:].tobytes()
     np.testing.assert_array_equal(left["evaluations/fitness"][:], -left["evaluations/behavior"][:, 0])
+    with np.load(policy) as written:
+        np.testing.assert_array_equal(written["inherited_log_std"], early["policy/log_std"][:])
     with open_run(cheetah) as run:
         mean = run.state_arrays()["mean"][0]
     steps = [file["policy/mean"][:] - mean for file in (left, right)]
