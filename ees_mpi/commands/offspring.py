@@ -6,6 +6,7 @@ standard deviation, `measure` several. All rows have the same noise vectors. `ad
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -299,7 +300,7 @@ def evaluate(
 
     further: evaluates the second generation of each row, and returns a note on it for the file
     """
-    draws, noise = drawn
+    (draws, noise), began = drawn, time.time()
     evaluation = Evaluation(parent.config, noise, ranks)
     rows: list[tuple[Record, Arrays]] = []  # the record of each, and the state after it
     mean: Arrays = {}
@@ -307,9 +308,9 @@ def evaluate(
     for number, (std, learned) in enumerate(stds.items()):
         state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
         record, mean = _record(evaluation, state, draws, parent.statistics, mean)
-        rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
         if further:
             notes.append(further(evaluation, learned, record))
+        rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
         if ranks.is_root:
             say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} rollouts are valid")
     evaluation.close()
@@ -321,7 +322,7 @@ def evaluate(
             here = {**machine.fingerprint(uses_torch(parent.config)), **evaluation.described}
             with replaced(out, RunFileError) as fresh:
                 writer = RunWriter.create(fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=note)
-                writer.begin_session(0, ranks.size, ranks.nodes, here)
+                writer.begin_session(0, ranks.size, ranks.nodes, here, began)
                 for record, after_it in rows:
                     writer.commit(record.generation, record.arrays, after_it)
                 writer.close()

@@ -14,7 +14,7 @@ from ees_mpi.config import Config
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import progress
 from ees_mpi.tasks import interference
-from ees_mpi.terminal import pace
+from ees_mpi.terminal import clock, pace
 
 
 class NotebookOutput(io.StringIO):
@@ -61,6 +61,7 @@ def test_a_constant_number_of_the_behaviour_is_told_once(tiny: Callable[..., Con
 
 
 def test_the_speed_is_said_as_people_say_it() -> None:
+    assert clock(7214.2) == "2:00:14" and clock(-14) == "-0:00:14"
     assert pace(0.0435) == "23 generations a second" and pace(63.2) == "63.2 s a generation"
     assert pace(1.0) == "1 s a generation" and pace(900.0) == "15 min a generation"
 

@@ -23,7 +23,7 @@ from ees_mpi.analysis.offspring import read_offspring
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
@@ -142,13 +142,12 @@ LEGEND = (
 NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
 
-def describe(path: Any, as_json: bool) -> list[str]:
+def describe(run: Run, as_json: bool = False) -> list[str]:
     """Return the lines that `ees-mpi measure --starts` prints: a table of all stds, or one line of JSON."""
-    with open_run(path) as run:
-        rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
-        if as_json:
-            return [to_json({"file": str(path), "label": label(run), "stds": rows})]
-        title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
+    rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
+    if as_json:
+        return [to_json({"file": str(run.path), "label": label(run), "stds": rows})]
+    title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
     cells = [tuple(HEADS.values())]
     for row in rows:
         shown = {name: number(value) for name, value in row.items()}

@@ -116,6 +116,11 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path) -> None:
     assert [[row[name] for name in ("std", "heritable", "share")] for row in rows] == [
         [pytest.approx(row[name]) for name in ("std", "heritable", "share")] for row in printed["stds"]
     ]
+    done("report", tmp_path / "one.h5", "--thumbnails", 0)
+    page = (tmp_path / "one-report.html").read_text()
+    assert (
+        "<h2>Heritability</h2>" in page and "<dd>0.02, 0.5</dd>" in page and "learned" not in page.partition("<pre>")[0]
+    )
     done("export", tmp_path / "one.h5", "--csv")
     csv = [line.split(",") for line in (tmp_path / "one.csv").read_text().splitlines()]
     assert [float(row[csv[0].index("std")]) for row in csv[1:]] == pytest.approx([0.02, 0.5])
