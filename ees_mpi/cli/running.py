@@ -90,7 +90,11 @@ def adapt(request: requests.AdaptRequest) -> None:
 
 
 @command(on_ranks=True)
-def measure(request: requests.MeasureRequest, cell: requests.Cell = 1.0, as_json: requests.Json = False) -> None:
+def measure(
+    request: requests.MeasureRequest,
+    cell: requests.Cell = 1.0,
+    as_json: Annotated[bool, Option("With --starts: one JSON object instead of the tables.", usage="--json")] = False,
+) -> None:
     if as_json and request.starts is None:
         raise ConfigError("--json: expected --starts, too; `ees-mpi metrics FILE --json` has the other measures")
     picture = request.target.with_suffix(".png")

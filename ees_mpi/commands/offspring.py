@@ -179,7 +179,8 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
     parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.tolist()])
     again = population.draw(stream(config.run.seed, "second generation", row), noise, config.task.parameters)
     again = replace(again, parent=np.arange(population.size, dtype=np.int32) % len(parents))
-    outcomes = offspring_of(evaluation, {**learned, "mean": parents}, again, parent.statistics, row)
+    work = Work({**learned, "mean": parents}, again, parent.statistics, np.zeros(population.size, np.bool_))
+    outcomes = outcomes_of(evaluation, work, population.size, row, "second generation")
     other = np.asarray(outcomes.by_start)[:, 1:, -axes:].mean(axis=1)
     response = []
     for number, direction in enumerate(directions):
@@ -261,9 +262,11 @@ def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]
     return config.population.draw(stream(config.run.seed, *purpose), noise, config.task.parameters), noise
 
 
-def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int = -1) -> Outcomes:
+def outcomes_of(
+    evaluation: Evaluation, work: Work, count: int, generation: int = -1, name: str = "offspring"
+) -> Outcomes:
     """Return the outcomes of the first individuals on every rank, in index order; number N is the unperturbed mean."""
-    with closing(CountedOutcomes(evaluation.ranks, count, "offspring")) as mine:
+    with closing(CountedOutcomes(evaluation.ranks, count, name)) as mine:
         evaluation.run(work, range(count), mine, generation)
     return gather(evaluation.ranks, list(mine.values()), evaluation.config, count, evaluation.config.task.rollouts)
 
@@ -283,7 +286,7 @@ def offspring_of(
     work = Work(learned, drawn, statistics, np.zeros(size, np.bool_))
     outcomes = outcomes_of(evaluation, work, size + with_mean, row)
     if (valid := int(outcomes.valid[:size].sum())) < 2:
-        raise collective(TaskError(f"{size - valid} of {size} rollouts are not finite"))
+        raise collective(TaskError(f"{size - valid} of {size} offspring are not finite"))
     return outcomes
 
 
@@ -312,7 +315,7 @@ def evaluate(
             notes.append(further(evaluation, learned, record))
         rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
         if ranks.is_root:
-            say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} rollouts are valid")
+            say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} offspring are valid")
     evaluation.close()
     with ranks.together():
         if ranks.is_root:
