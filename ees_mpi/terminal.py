@@ -56,6 +56,6 @@ def clock(seconds: float) -> str:
     """Return a time as h:mm:ss; "unknown" if it is not finite, or absurd: a file may hold any number."""
     if not abs(seconds) < LONGEST:
         return "unknown"
-    minutes, second = divmod(round(seconds), 60)
+    minutes, second = divmod(round(abs(seconds)), 60)
     hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02d}:{second:02d}"
+    return f"{'-' * (seconds <= -0.5)}{hours}:{minute:02d}:{second:02d}"

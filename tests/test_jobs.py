@@ -213,6 +213,13 @@ def test_a_task_of_an_array_makes_other_files_once(place: Place) -> None:
     assert place.log.read_text() == 2 * "launched\n" and (place.folder / "s.h5").exists()
 
 
+def test_a_measurement_that_is_longer_than_the_time_limit_is_not_begun_again(place: Place) -> None:
+    place.program("mpirun", "trap 'exit 138' USR1; read -t 0.3 <> <(:); kill -USR1 $PPID; read -t 30 <> <(:)")
+    listed = place.write_list(["ees-mpi", "measure", "run.h5", "--out", "m.h5"])
+    code, said = place.run(JOBS / "array.slurm", listed, **{**TASK, "SLURM_ARRAY_TASK_ID": "1"})
+    assert (code, place.log.read_text()) == (1, "") and "more time or ranks" in said, said
+
+
 def test_maml_is_adapted_to_both_sides_when_its_training_is_complete(place: Place) -> None:
     place.program("ees-mpi", '[ -e trained ] && echo \'{"generations": 3, "complete": true}\'')
     launches = f'echo "$3 $4 $5" >>{place.log}; [ "$4" != train ] || {{ shift 4; touch trained; }}'

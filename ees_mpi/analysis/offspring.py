@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.locomotion import along
 
@@ -26,6 +27,14 @@ class Offspring:
     def distance(self) -> Floats:
         return np.asarray(np.linalg.norm(self.position, axis=1))  # [n], from the origin
 
+    @property
+    def crossed(self) -> Floats:
+        """The final positions [n, K, B] from K starts that all offspring have in common; K = 1 if there are none."""
+        found = self.outcomes
+        if found.by_start is None or not found.common_starts:
+            return self.position[:, None]
+        return found.by_start[found.valid][..., -self.position.shape[1] :]
+
 
 def read_offspring(run: Run, generation: int | None = None) -> Offspring:
     """Read the valid offspring of one generation, by default the last; only that generation is read."""
@@ -33,7 +42,9 @@ def read_offspring(run: Run, generation: int | None = None) -> Offspring:
     behavior, valid = _behavior(run, g)
     if not valid.any():
         raise RunFileError(f"{run.path}: generation {g} has no finite behavior")
-    outcomes = Outcomes(behavior, run["fitness"][g], run["length"][g].astype(np.int64), valid, np.zeros((0, 1)))
+    by_start = run[BY_START][g] if BY_START in run.names else None
+    facts = behavior, run["fitness"][g], run["length"][g].astype(np.int64), valid, np.zeros((0, 1))
+    outcomes = Outcomes(*facts, by_start, run.config.task.common_starts)
     position = behavior[valid, -position_dim(run) :]
     return Offspring(outcomes, position, run["parent"][g][valid], run["mean"].shape[1])
 

@@ -4,7 +4,7 @@ import html
 import json
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext, suppress
 from importlib import resources
 from pathlib import Path
 from string import Template
@@ -14,12 +14,13 @@ import numpy as np
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
-from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, subject, titles
+from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, stds, subject, titles
+from ees_mpi.analysis.numbers.heritability import describe
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
-from ees_mpi.errors import ConfigError, EesError, TrustError
+from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError, TrustError
 from ees_mpi.files import check_writable, written
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.terminal import clock
@@ -59,11 +60,15 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         sections = {"Over generations": _curves(runs)}
         if len(runs) == 1:
             summary, state = _facts(run), f"; state after the last generation {summarize(run)['state_sha256']}"
-            subtitle = f"{run.path.name}, seed {run.config.run.seed}, begun {run.attributes['created']}"
+            created = f"{'begun' if subject(run).trained else 'written'} {run.attributes['created']}"
+            subtitle = f"{run.path.name}, seed {run.config.run.seed}, {created}"
             unfinished = f"{run.generations} of {run.config.run.generations} generations"
             acting = "Extremes of" if run.config.population.has_individuals else "The mean after"
             sections[f"{acting} generation {run.generations - 1}"] = _extremes(run, thumbnails)
             sections["Time"] = _times(run)
+            with suppress(RunFileError, MissingExtra):  # not a file of `measure --starts`; no scipy
+                lines = "\n".join(describe(run))
+                sections["Heritability"] = f"<pre>{html.escape(lines)}</pre>"
         else:  # a table of their last numbers, and of the keys in which they differ
             head, *rows = table([read(member.path) for member in runs])
             place = {member.path: color for color, members in enumerate(groups(runs).values()) for member in members}
@@ -72,7 +77,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     texts = {
-        "title": f"{'' if subject(run).trained else 'Sample of offspring: '}{labels} on {task_name(run.config)}",
+        "title": f"{'' if subject(run).trained else 'Offspring: '}{labels} on {task_name(run.config)}",
         "status": "complete" if done == len(runs) else unfinished,
         "status_class": "" if done == len(runs) else "unfinished",
         "subtitle": subtitle,
@@ -116,12 +121,12 @@ def _curves(runs: Sequence[Run]) -> str:
 def _facts(run: Run) -> str:
     facts, sessions = summarize(run), run.sessions()
     std = np.asarray(run["std"][run.generations - 1]) if "std" in run.names else np.array(run.config.population.std)
-    learned = f" (learned; {std.min():.3g} to {std.max():.3g})" if "std" in run.names else ""
+    learned = f" (learned; {std.min():.3g} to {std.max():.3g})" if std.min() < std.max() else ""
     shown = {
         f"{run.config.population.row_name}s": f"{facts['population_size']:,}",
         "generations": f"{facts['generations']:,}",
         "parameters": f"{facts['parameters']:,}",
-        "standard deviation": f"{np.median(std):.3g}{learned}",
+        "standard deviation": ", ".join(f"{each:.3g}" for each in stds(run) or [np.median(std)]) + learned,
         "rollouts": f"{facts['evaluations']:,}",
         "steps": f"{facts['steps']:,}",
         "time": clock(sum(session["end"] - session["start"] for session in sessions)),

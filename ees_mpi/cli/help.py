@@ -102,8 +102,8 @@ def cli(context: click.Context) -> None:
     """Evolvability ES under MPI. `ees-mpi docs` prints the documentation.
 
     All of Run, `signal`, `verify` and `doctor` work alone or under mpirun.
-    Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 interrupted, `resume`
-    continues the run; any other code is a failure.
+    Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 a training was
+    interrupted, `resume` continues it; any other code is a failure.
     """
     if context.invoked_subcommand not in ("train", "resume"):  # these two save their state first
         ranks.act_on_stops()

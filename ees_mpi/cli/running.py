@@ -90,7 +90,11 @@ def adapt(request: requests.AdaptRequest) -> None:
 
 
 @command(on_ranks=True)
-def measure(request: requests.MeasureRequest, cell: requests.Cell = 1.0, as_json: requests.Json = False) -> None:
+def measure(
+    request: requests.MeasureRequest,
+    cell: requests.Cell = 1.0,
+    as_json: Annotated[bool, Option("With --starts: one JSON object instead of the tables.", usage="--json")] = False,
+) -> None:
     if as_json and request.starts is None:
         raise ConfigError("--json: expected --starts, too; `ees-mpi metrics FILE --json` has the other measures")
     picture = request.target.with_suffix(".png")
@@ -123,9 +127,13 @@ def _show(measured: Path, figures: dict[str, Path], cell: float, as_json: bool) 
     from ees_mpi.analysis.figures.catalog import draw
     from ees_mpi.analysis.numbers.heritability import describe
     from ees_mpi.analysis.numbers.summaries import table_of_stds
+    from ees_mpi.store.reader import open_run
 
     lines = [] if as_json else list(table_of_stds(measured, cell))
-    for line in [*lines, *(describe(measured, as_json) if "starts" in figures else [])]:
+    if "starts" in figures:
+        with open_run(measured) as run:
+            lines += describe(run, as_json)
+    for line in lines:
         echo(line)
     try:
         sides = {"measure": cell, "starts": requests.FigureRequest.cell}

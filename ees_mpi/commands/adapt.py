@@ -194,7 +194,7 @@ def score(
 ) -> dict[str, NDArray[Any]]:
     """Return the outcomes of the adapted parameters from other starts; `evaluation`: None: on CPUs."""
     seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
-    with closing(CountedOutcomes(ranks, evaluations, "scoring")) as scores:
+    with closing(CountedOutcomes(ranks, evaluations, "scoring", "rollout")) as scores:
         if evaluation and evaluation.device == "cuda":
             evaluation.from_starts(parameters, seeds, parent.statistics, scores)
         else:

@@ -94,6 +94,8 @@ def export_csv(run: Run, out: Path | None, overwrite: bool = False) -> Path:
     for name in run.names:
         if name in VECTORS:
             columns |= {f"{name}_{place}": column for place, column in enumerate(run[name][:].T)}
+        elif name == "std":
+            columns[name] = np.array([np.median(run[name][g]) for g in range(run.generations)])
         elif run[name].shape[1:] == ():
             columns[name] = run[name][:].astype(str) if run[name].dtype.kind == "S" else run[name][:]
     with written(target, "w") as file:

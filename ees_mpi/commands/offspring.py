@@ -6,6 +6,7 @@ standard deviation, `measure` several. All rows have the same noise vectors. `ad
 
 import json
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -177,7 +178,8 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
     parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.tolist()])
     again = population.draw(stream(config.run.seed, "second generation", row), noise, config.task.parameters)
     again = replace(again, parent=np.arange(population.size, dtype=np.int32) % len(parents))
-    outcomes = offspring_of(evaluation, {**learned, "mean": parents}, again, parent.statistics, row)
+    work = Work({**learned, "mean": parents}, again, parent.statistics, np.zeros(population.size, np.bool_))
+    outcomes = outcomes_of(evaluation, work, population.size, row, "second generation")
     other = np.asarray(outcomes.by_start)[:, 1:, -axes:].mean(axis=1)
     response = []
     for number, direction in enumerate(directions):
@@ -262,9 +264,11 @@ def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]
     return config.population.draw(stream(config.run.seed, *purpose), noise, config.task.parameters), noise
 
 
-def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int = -1) -> Outcomes:
+def outcomes_of(
+    evaluation: Evaluation, work: Work, count: int, generation: int = -1, name: str = "offspring"
+) -> Outcomes:
     """Return the outcomes of the first individuals on every rank, in index order; number N is the unperturbed mean."""
-    with closing(CountedOutcomes(evaluation.ranks, count, "offspring")) as mine:
+    with closing(CountedOutcomes(evaluation.ranks, count, name)) as mine:
         evaluation.run(work, range(count), mine, generation)
     return gather(evaluation.ranks, list(mine.values()), evaluation.config, count, evaluation.config.task.rollouts)
 
@@ -284,7 +288,7 @@ def offspring_of(
     work = Work(learned, drawn, statistics, np.zeros(size, np.bool_))
     outcomes = outcomes_of(evaluation, work, size + with_mean, row)
     if (valid := int(outcomes.valid[:size].sum())) < 2:
-        raise collective(TaskError(f"{size - valid} of {size} rollouts are not finite"))
+        raise collective(TaskError(f"{size - valid} of {size} offspring are not finite"))
     return outcomes
 
 
@@ -301,7 +305,7 @@ def evaluate(
 
     further: evaluates the second generation of each row, and returns a note on it for the file
     """
-    draws, noise = drawn
+    (draws, noise), began = drawn, time.time()
     evaluation = Evaluation(parent.config, noise, ranks)
     rows: list[tuple[Record, Arrays]] = []  # the record of each, and the state after it
     mean: Arrays = {}
@@ -309,11 +313,11 @@ def evaluate(
     for number, (std, learned) in enumerate(stds.items()):
         state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
         record, mean = _record(evaluation, state, draws, parent.statistics, mean)
-        rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
         if further:
             notes.append(further(evaluation, learned, record))
+        rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
         if ranks.is_root:
-            say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} rollouts are valid")
+            say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} offspring are valid")
     evaluation.close()
     with ranks.together():
         if ranks.is_root:
@@ -323,7 +327,7 @@ def evaluate(
             here = {**machine.fingerprint(uses_torch(parent.config)), **evaluation.described}
             with replaced(out, RunFileError) as fresh:
                 writer = RunWriter.create(fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=note)
-                writer.begin_session(0, ranks.size, ranks.nodes, here)
+                writer.begin_session(0, ranks.size, ranks.nodes, here, began)
                 for record, after_it in rows:
                     writer.commit(record.generation, record.arrays, after_it)
                 writer.close()

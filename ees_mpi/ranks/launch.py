@@ -86,6 +86,8 @@ def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoRetur
     except LaunchError as error:
         silent = (error.collective and launched()[1] != 0) or not process.speaks_for_its_node()
         sys.exit(0 if silent else tell(error))
+    if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:  # a command that saves nothing before its end
+        signal.signal(signal.SIGUSR1, _raise_ctrl_c)
     code = 0
     try:
         supervise(ranks, job)
@@ -135,7 +137,7 @@ def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
     except KeyboardInterrupt as error:
         if not isinstance(error, CtrlC) and process.interrupted() < 2:
             ranks.fail(error)  # the code of a task raised it
-        _end_at_once(ranks)
+        _end_at_once(ranks, *error.args if isinstance(error, CtrlC) else ())
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
         ranks.fail(error)
 
@@ -200,20 +202,23 @@ class UserLoop:
 
 
 class CtrlC(KeyboardInterrupt):
-    """SIGINT came to this rank."""
+    """SIGINT came to this rank, or SIGUSR1 to a command that cannot save; its argument is the number."""
 
 
 def _raise_ctrl_c(number: int, frame: FrameType | None) -> NoReturn:
-    raise CtrlC
+    raise CtrlC(number)
 
 
-def _end_at_once(ranks: Ranks) -> NoReturn:
-    """End the job after a Ctrl-C that does not wait for a generation; all ranks may have received it."""
+def _end_at_once(ranks: Ranks, number: int = signal.SIGINT) -> NoReturn:
+    """End the job after a signal that does not wait for a generation; all ranks may have received it."""
     twice = " twice" if process.interrupted() else ""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    said = f"interrupted{twice}; the job ends at once. {ranks.advice}"
+    if number == signal.SIGUSR1:
+        said = "stopped by SIGUSR1, and nothing is saved: the same command begins from zero; more ranks make it shorter"
+    signal.signal(number, signal.SIG_IGN)
     ranks.take_turn()
-    say_on_stderr(f"ees-mpi: interrupted{twice}; the job ends at once. {ranks.advice}\n")
-    ranks.abort(130)
+    say_on_stderr(f"ees-mpi: {said}\n")
+    ranks.abort(128 + number)
 
 
 @contextmanager

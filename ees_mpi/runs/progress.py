@@ -110,15 +110,15 @@ class Counter(Display):
 
 
 class CountedOutcomes(dict[int, Outcome]):
-    """The outcomes of this rank by index; rank 0 shows how many rollouts are done.
+    """The outcomes of this rank by index; rank 0 shows how many are done.
 
     Individuals are handed out in order, so the index of an outcome tells how many the ranks of this node have begun.
     """
 
-    def __init__(self, ranks: Ranks, total: int, name: str):
+    def __init__(self, ranks: Ranks, total: int, name: str, unit: str = "individual"):
         super().__init__()
         self._scale = ranks.size / ranks.node_size  # the individuals of all nodes for each one of this node
-        self._counter = Counter(total, "rollout", name) if ranks.is_root else None
+        self._counter = Counter(total, unit, name) if ranks.is_root else None
 
     def __setitem__(self, index: int, outcome: Outcome) -> None:
         super().__setitem__(index, outcome)

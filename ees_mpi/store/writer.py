@@ -122,11 +122,13 @@ class RunWriter:
             lock.release()
             raise
 
-    def begin_session(self, first_generation: int, ranks: int, nodes: int, machine: dict[str, str]) -> None:
-        """Note the ranks and the machine that write from now on."""
+    def begin_session(
+        self, first_generation: int, ranks: int, nodes: int, machine: dict[str, str], began: float | None = None
+    ) -> None:
+        """Note the ranks and the machine that write from now on; `began`: before the rows were evaluated."""
         values = {
             "session": self._number,
-            "start": time.time(),
+            "start": began or time.time(),
             "first_generation": first_generation,
             "ranks": ranks,
             "nodes": nodes,

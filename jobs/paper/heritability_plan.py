@@ -53,6 +53,7 @@ COLUMNS = {
     "adapted": "best of 40",
     "distance": "distance",
 }
+CSV_NAMES = {"heritable": "mutation", "best_of_40": "adapted"}  # the columns of heritability.csv with older names
 
 
 def training(robot: str, arm: str, seed: int) -> str:
@@ -96,7 +97,7 @@ def keep(paths: Iterable[Path]) -> list[str]:
     rows = {(row["mean"], row["engine"]): row for row in kept()}
     for path in paths:
         with open_run(path) as run:
-            numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
+            numbers = {CSV_NAMES.get(key, key): f"{value:.6g}" for key, value in facts(run)[0].items()}
             if (place := run["behavior_by_start"][0]).shape[-1] == 1:
                 numbers |= {"left": f"{(place < -1).mean():.4g}", "right": f"{(place > 1).mean():.4g}"}
             else:

@@ -82,6 +82,7 @@ def test_python_measures_with_the_bits_of_the_command(numpy_network: Path, tmp_p
     assert_same_bits(numpy_network, measured(tmp_path / "net.npz", tmp_path / "npz.h5"))
     with open_run(tmp_path / "here.h5") as run:
         assert run.generations == 2 and run.config.task.layers == SIZES
+        assert run.sessions()[0]["start"] < run["seconds_clock"][0]
 
 
 def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: Path) -> None:

@@ -53,3 +53,11 @@ def test_commands_that_save_nothing_end_by_the_signal(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text((TESTS / "support" / "signal_in_import.py").read_text())
     stopped = ees("presets", PYTHONPATH=str(tmp_path), SIGNAL_IN_IMPORT=f"click {int(signal.SIGTERM)}")
     assert stopped.returncode == -signal.SIGTERM and stopped.stdout == stopped.stderr == ""
+
+
+def test_a_measurement_that_is_stopped_says_that_nothing_is_saved(tmp_path: Path) -> None:
+    (tmp_path / "stops.py").write_text("import os, signal\n\ndef vector():\n    os.kill(os.getpid(), signal.SIGUSR1)\n")
+    words = ("measure", "stops:vector", "--task", "interference-maxvar", "-o", tmp_path / "m.h5")
+    stopped = ees(*words, PYTHONPATH=str(tmp_path))
+    assert stopped.returncode == 128 + signal.SIGUSR1 and not (tmp_path / "m.h5").exists()
+    assert stopped.stderr.count("\n") == 1 and "stopped by SIGUSR1" in stopped.stderr and "from zero" in stopped.stderr

@@ -14,7 +14,7 @@ from ees_mpi.config import Config
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import progress
 from ees_mpi.tasks import interference
-from ees_mpi.terminal import pace
+from ees_mpi.terminal import clock, pace
 
 
 class NotebookOutput(io.StringIO):
@@ -61,6 +61,7 @@ def test_a_constant_number_of_the_behaviour_is_told_once(tiny: Callable[..., Con
 
 
 def test_the_speed_is_said_as_people_say_it() -> None:
+    assert clock(7214.2) == "2:00:14" and clock(-14) == "-0:00:14"
     assert pace(0.0435) == "23 generations a second" and pace(63.2) == "63.2 s a generation"
     assert pace(1.0) == "1 s a generation" and pace(900.0) == "15 min a generation"
 
@@ -88,18 +89,18 @@ def test_rank_0_counts_all_rollouts(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     outcomes = progress.CountedOutcomes(ranks, 100, "offspring")
     outcomes[9] = object()  # type: ignore[assignment]
     outcomes.close()
-    assert "offspring: 20/100 rollouts" in capsys.readouterr().out and list(outcomes) == [9]
+    assert "offspring: 20/100 individuals" in capsys.readouterr().out and list(outcomes) == [9]
 
 
 def test_sample_adapt_and_films_show_progress(cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     said = done("sample", cheetah, "--count", 3, "-o", tmp_path / "s.h5").stdout
-    assert "offspring: 1/4 rollouts" in said and "offspring: 4/4 rollouts" in said  # with the unperturbed mean
+    assert "offspring: 1/4 individuals" in said and "offspring: 4/4 individuals" in said  # with the unperturbed mean
     adapting = ["--direction", "180deg", "--mutations", 2, "--evaluations", 2]
     copy = tmp_path / "run.h5"
     copy.write_bytes(cheetah.read_bytes())
     said = done("adapt", copy, *adapting).stdout
-    assert "offspring: 2/2 rollouts" in said and "scoring: 2/2 rollouts" in said
+    assert "offspring: 2/2 individuals" in said and "scoring: 2/2 rollouts" in said
     assert (tmp_path / "run-adapt-left.h5").exists()  # one direction has one name
     said = done("replay", cheetah, "--individual", 0, "--size", "64x64", "-o", tmp_path / "film.mp4").stdout
     assert "filming: 12/12 steps" in said and "writing: " in said

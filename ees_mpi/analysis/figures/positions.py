@@ -271,7 +271,7 @@ def starts(runs: Sequence[Run]) -> Figure:
         rows = places[np.argsort(places[..., number].mean(axis=1)), :, number]
         image = panel.imshow(rows, "RdBu", aspect="auto", interpolation="none", vmin=-farthest, vmax=farthest)
         found = heritability(places[..., number : number + 1])
-        numbers = f"{axis}: heritable variance {found['mutation']:.3g}, share {found['share']:.2f}"
+        numbers = f"{axis}: heritable variance {found['heritable']:.3g}, share {found['share']:.2f}"
         panel.set_title("\n".join(textwrap.fill(line, 26) for line in (title, numbers)), fontsize=7)
         panel.set(xlabel="start", xticks=[], yticks=[])
     for first in panels[::4]:

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.analysis.labels import label, starting_note, stds
-from ees_mpi.analysis.numbers.measures import best_scored
+from ees_mpi.analysis.numbers.measures import best_scored, share, variances
 from ees_mpi.analysis.numbers.tables import columns, number, to_json
-from ees_mpi.analysis.offspring import position_dim
+from ees_mpi.analysis.offspring import read_offspring
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
@@ -31,17 +31,11 @@ SECTORS = 8  # of the plane
 
 def heritability(places: Floats) -> dict[str, float]:
     """Return the variances of places [N, K, B], and the share of the mutations with its interval of 95 percent."""
-    (n, k), mean = places.shape[:2], places.mean(axis=(0, 1))
-    rows, starts = places.mean(axis=1, keepdims=True), places.mean(axis=0, keepdims=True)
-    of_rows = k * float(np.square(rows - mean).sum()) / (n - 1)
-    of_starts = n * float(np.square(starts - mean).sum()) / (k - 1)
-    rest = float(np.square(places - rows - starts + mean).sum()) / ((n - 1) * (k - 1))
-    mutation, start = (of_rows - rest) / k, (of_starts - rest) / n
-    total = mutation + start + rest
-    share = mutation / total if total > 0 else math.nan
-    low, high = interval(n, k, of_rows, of_starts, rest, share)
-    variances = {"mutation": mutation, "start": start, "interaction": rest}  # the first is the heritable one
-    return {"mutations": n, "starts": k, **variances, "share": share, "low": low, "high": high}
+    (n, k), (heritable, start, rest) = places.shape[:2], variances(places)
+    of_all = share(heritable, start, rest)
+    low, high = interval(n, k, k * heritable + rest, n * start + rest, rest, of_all)
+    parts = {"heritable": heritable, "start": start, "interaction": rest}
+    return {"mutations": n, "starts": k, **parts, "share": of_all, "low": low, "high": high}
 
 
 def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, share: float) -> tuple[float, float]:
@@ -92,17 +86,16 @@ def adapted(places: Floats) -> float:
 
 def measured_stds(run: Run) -> list[float]:
     """Return the standard deviations of a file of `ees-mpi measure --starts`; raise a RunFileError for another file."""
-    if BY_START not in run.names or not stds(run):
-        raise RunFileError(f"{run.path}: expected a file of ees-mpi measure --starts K")
+    if BY_START not in run.names or not stds(run) or not run.config.task.common_starts:
+        raise RunFileError(f"{run.path}: expected a file of ees-mpi measure --starts K: the same starts for all")
     return list(stds(run))
 
 
 def places_of(run: Run, row: int) -> Floats:
     """Return the final places [n, K, axes] of the mutations that are valid from all starts."""
-    valid = np.asarray(run["valid"][row], bool)
-    places: Floats = np.asarray(run[BY_START][row], np.float64)[valid][..., -position_dim(run) :]
+    places = read_offspring(run, row).crossed
     if len(places) < 2:
-        raise RunFileError(f"{run.path}: row {row} has {len(places)} valid mutations; expected two or more")
+        raise RunFileError(f"{run.path}: row {row} has one valid mutation; expected two or more")
     return places
 
 
@@ -113,7 +106,7 @@ def facts(run: Run) -> list[dict[str, Any]]:
         places = places_of(run, row)
         found = {"std": std, **heritability(places)}
         found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
-        found["adapted"] = adapted(places)
+        found["best_of_40"] = adapted(places)
         if places.shape[2] <= 2:
             found["kept"], found["all_kept"] = kept_side(places)
         if places.shape[2] == 1:
@@ -129,7 +122,7 @@ def facts(run: Run) -> list[dict[str, Any]]:
 
 HEADS = {
     "std": "std",
-    "mutation": "heritable",
+    "heritable": "heritable",
     "start": "start",
     "interaction": "interaction",
     "share": "share",
@@ -137,7 +130,7 @@ HEADS = {
     "kept": "kept",
     "all_kept": "all kept",
     "realised": "realised",
-    "adapted": "best of 40",
+    "best_of_40": "best of 40",
     "distance": "distance",
 }
 LEGEND = (
@@ -149,13 +142,12 @@ LEGEND = (
 NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
 
-def describe(path: Any, as_json: bool) -> list[str]:
+def describe(run: Run, as_json: bool = False) -> list[str]:
     """Return the lines that `ees-mpi measure --starts` prints: a table of all stds, or one line of JSON."""
-    with open_run(path) as run:
-        rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
-        if as_json:
-            return [to_json({"file": str(path), "label": label(run), "stds": rows})]
-        title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
+    rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
+    if as_json:
+        return [to_json({"file": str(run.path), "label": label(run), "stds": rows})]
+    title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
     cells = [tuple(HEADS.values())]
     for row in rows:
         shown = {name: number(value) for name, value in row.items()}

@@ -158,13 +158,30 @@ def specialization(offspring: Offspring, settings: Settings) -> float:
     return float((right.mean() - chance) / (1 - chance)) if chance < 1 else 0.0
 
 
+def variances(places: Floats) -> tuple[float, float, float]:
+    """Return the variances of mutations, starts and their interaction of places [N, K, B]; see `heritability`."""
+    (n, k), mean = places.shape[:2], places.mean(axis=(0, 1))
+    rows, starts = places.mean(axis=1, keepdims=True), places.mean(axis=0, keepdims=True)
+    of_rows = k * float(np.square(rows - mean).sum()) / (n - 1)
+    of_starts = n * float(np.square(starts - mean).sum()) / (k - 1)
+    rest = float(np.square(places - rows - starts + mean).sum()) / ((n - 1) * (k - 1))
+    return (of_rows - rest) / k, (of_starts - rest) / n, rest
+
+
+def share(heritable: float, start: float, interaction: float) -> float:
+    """Return the share of the mutations in the sum of the variances; NaN if nothing varies."""
+    total = heritable + start + interaction
+    return heritable / total if total > 0 else math.nan
+
+
 NEEDS: dict[str, Callable[[Offspring], bool]] = {
     "": lambda offspring: True,
     "a behavior of one number": lambda offspring: bool(offspring.position.shape[1] == 1),
     "a behavior of two numbers": lambda offspring: bool(offspring.position.shape[1] == 2),
     "a mixture of means": lambda offspring: offspring.components > 1 and len(offspring.parent) > 1,
+    "the same starts for all: ees-mpi measure --starts K": lambda offspring: min(offspring.crossed.shape[:2]) > 1,
 }
-ALL, LINE, PLANE, MIXTURE = NEEDS
+ALL, LINE, PLANE, MIXTURE, CROSSED = NEEDS
 
 
 class Measure(NamedTuple):
@@ -199,5 +216,7 @@ MEASURES = {
     "balance": Measure(balance, "left and right: 2 min / (left + right); 1 equal shares, 0 all to one side", LINE),
     "direction_uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
     "specialization": Measure(specialization, "how well the behavior predicts the component: 0 to 1", MIXTURE),
+    "heritable": Measure(lambda o, s: variances(o.crossed)[0], "variance that belongs to the mutation", CROSSED),
+    "share": Measure(lambda o, s: share(*variances(o.crossed)), "heritable over all variance: ICC(A,1)", CROSSED),
     "fitness_mean": Measure(lambda o, s: float(o.outcomes.fitness[o.outcomes.valid].mean()), "mean fitness"),
 }

@@ -77,6 +77,7 @@ def text(facts: Facts, settings: Settings) -> list[str]:
     invalid = f", {facts['invalid']} invalid" if facts["invalid"] else ""
     sampled = facts["sample_of"] is not None
     rows = f"sample of generation {facts['sample_of']}" if sampled else f"generation {facts['generation']}"
+    rows += f", std {facts['std']:.3g}" if sampled and "std" in facts else ""
     lines = [f"{facts['file']}: {facts['label']}, {rows}, {facts['individuals']} individuals{invalid}"]
     details = {"near_origin": f"radius {settings.radius:g}", "coverage": f"cells of side {settings.cell:g}"}
     details |= dict.fromkeys(DIRECTED, f"of {facts['moved']} beyond radius {settings.radius:g}")

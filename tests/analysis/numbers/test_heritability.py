@@ -1,19 +1,22 @@
 """The variances of mutations x starts, the interval of their share, and `ees-mpi measure --starts`."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support.program import done, sets
+from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits
 from support.small_runs import walk
 
+import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.analysis.numbers.heritability import adapted, facts, heritability, kept_side
-from ees_mpi.analysis.numbers.measures import Settings, best_of, best_scored
+from ees_mpi.analysis.numbers.measures import MEASURES, Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.runs import progress
 
 SMALL = sets("task.steps=5", "task.hidden=[4]", "noise.size=20000")
 
@@ -29,11 +32,11 @@ def places(seed: int, shares: tuple[float, float, float], shape: tuple[int, int,
 def test_the_variances_have_no_bias_and_a_share_of_nothing_is_not_an_eighth() -> None:
     for shares in ((4.0, 2.0, 1.0), (0.0, 0.0, 1.0)):
         found = [heritability(places(seed, shares)) for seed in range(300)]
-        means = [np.mean([one[name] for one in found]) for name in ("mutation", "start", "interaction")]
+        means = [np.mean([one[name] for one in found]) for name in ("heritable", "start", "interaction")]
         np.testing.assert_allclose(means, shares, atol=0.15)
     assert abs(np.mean([one["share"] for one in found])) < 0.01
     plane = heritability(places(0, (4.0, 2.0, 1.0), (4000, 50, 2)))  # traces
-    assert plane["mutation"] == pytest.approx(8.0, rel=0.1) and plane["share"] == pytest.approx(4 / 7, abs=0.1)
+    assert plane["heritable"] == pytest.approx(8.0, rel=0.1) and plane["share"] == pytest.approx(4 / 7, abs=0.1)
 
 
 def test_the_share_and_its_interval_are_those_of_the_example_of_shrout_and_fleiss() -> None:
@@ -73,18 +76,35 @@ def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> N
 
 def test_policies_that_all_do_the_same_have_no_share() -> None:
     found = heritability(np.ones((5, 3, 1)))
-    assert found["mutation"] == 0 and np.isnan([found["share"], found["low"], found["high"]]).all()
+    assert found["heritable"] == 0 and np.isnan([found["share"], found["low"], found["high"]]).all()
+
+
+def test_offspring_have_a_heritable_variance_only_if_all_have_the_same_starts(tmp_path: Path) -> None:
+    x, whole = places(0, (4.0, 2.0, 1.0)), np.ones(48, bool)
+    found, expected = Outcomes(x.mean(axis=1), x[:, 0, 0], *2 * (whole,), x[:, 0], x, True), heritability(x)
+    for outcomes, fits in ((found, True), (replace(found, common_starts=False), False), (found.at([0]), False)):
+        offspring = Offspring(outcomes, outcomes.behavior, np.zeros(48, int), 1)
+        for name in ("heritable", "share"):
+            assert MEASURES[name].fits(offspring) == fits
+            assert not fits or MEASURES[name].compute(offspring, Settings()) == expected[name]
+    pytest.importorskip("pybullet", exc_type=ImportError)
+    own, out = {"task.rollouts": 2, "task.starts": "own"}, tmp_path / "own.h5"
+    ees_mpi.measure(walk(tmp_path / "run.h5", "cheetah-maxent"), count=3, std=0.02, settings=own, out=out).close()
+    code, line = refusal("figure", "starts", out)
+    assert code == 3 and "--starts K" in line
 
 
 @pytest.mark.standing_ranks
 @pytest.mark.slow
-def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path) -> None:
+def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pybullet", exc_type=ImportError)
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     run = walk(tmp_path / "run.h5", "ant-maxent", "task.hidden=[4]", "task.steps=5")
     words = ("measure", run, "--starts", 3, "--count", 20, "--std", "0.02,0.5", *SMALL)
     said = done(*words, "-o", tmp_path / "one.h5").stdout
     assert "20 mutations x 3 starts" in said and "one-starts.png" in said
     assert (tmp_path / "one-starts.png").stat().st_size > 10_000
+    assert "second generation: 20/20 individuals" in said and info(tmp_path / "one.h5")["evaluations"] == 2 * 2 * 20 * 3
     printed = json.loads(done(*words, "--json", "-o", tmp_path / "two.h5", ranks=3).stdout)
     assert_same_bits(tmp_path / "one.h5", tmp_path / "two.h5")
     with open_run(tmp_path / "one.h5") as found, open_run(run) as trained:
@@ -92,7 +112,17 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path) -> None:
         assert found.config.task.reset_seed not in (None, trained.config.run.seed)
         assert [row["std"] for row in facts(found)] == [0.02, 0.5]
         for row, again in zip(facts(found), printed["stds"], strict=True):
-            assert again.pop("adapted") is None and np.isnan(row.pop("adapted"))  # fewer than 40 mutations
+            assert again.pop("best_of_40") is None and np.isnan(row.pop("best_of_40"))  # fewer than 40 mutations
             assert row == pytest.approx(again) and {"share", "kept", "selection", "response"} <= row.keys()
         assert np.ptp(found["behavior_by_start"][1], axis=1).min() > 0
+    rows = json.loads(done("metrics", tmp_path / "one.h5", "--all", "--json").stdout)
+    assert [[row[name] for name in ("std", "heritable", "share")] for row in rows] == [
+        [pytest.approx(row[name]) for name in ("std", "heritable", "share")] for row in printed["stds"]
+    ]
+    done("report", tmp_path / "one.h5", "--thumbnails", 0)
+    page = (tmp_path / "one-report.html").read_text()
+    assert "<h2>Heritability</h2>" in page and "<dd>0.02, 0.5</dd>" in page
+    done("export", tmp_path / "one.h5", "--csv")
+    csv = [line.split(",") for line in (tmp_path / "one.csv").read_text().splitlines()]
+    assert [float(row[csv[0].index("std")]) for row in csv[1:]] == pytest.approx([0.02, 0.5])
     assert "the same bits" in done("verify", tmp_path / "one.h5", "--individuals", 2).stdout
