@@ -47,13 +47,12 @@ ARMS = {  # objective, starts of an individual, whose starts they are
 TWO_STARTS, SEEDS = ("mean", "repeatable", "repeatable-common"), 6  # of the planned tests
 ARM = re.compile(rf"(cheetah|ant)-({'|'.join(ARMS)})-seed(\d+)")  # the mean of a run of the experiment
 COLUMNS = {
-    "mutation": "heritable",
+    "heritable": "heritable",
     "share": "share",
     "kept": "kept",
-    "adapted": "best of 40",
+    "best_of_40": "best of 40",
     "distance": "distance",
 }
-CSV_NAMES = {"heritable": "mutation", "best_of_40": "adapted"}  # the columns of heritability.csv with older names
 
 
 def training(robot: str, arm: str, seed: int) -> str:
@@ -97,7 +96,7 @@ def keep(paths: Iterable[Path]) -> list[str]:
     rows = {(row["mean"], row["engine"]): row for row in kept()}
     for path in paths:
         with open_run(path) as run:
-            numbers = {CSV_NAMES.get(key, key): f"{value:.6g}" for key, value in facts(run)[0].items()}
+            numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
             if (place := run["behavior_by_start"][0]).shape[-1] == 1:
                 numbers |= {"left": f"{(place < -1).mean():.4g}", "right": f"{(place > 1).mean():.4g}"}
             else:
@@ -129,7 +128,7 @@ def kept() -> list[Row]:
 def table() -> str:
     """Return the measured means as a table, and how well heritable variance goes along with adaptation."""
     trained = {row["digest"]: row for row in read(HERE / "results" / "numbers.csv") if row["kind"] == "training"}
-    rows = sorted((row for row in kept() if not ARM.fullmatch(row["mean"])), key=lambda row: float(row["mutation"]))
+    rows = sorted((row for row in kept() if not ARM.fullmatch(row["mean"])), key=lambda row: float(row["heritable"]))
     cells = []
     for row in rows:
         name = row["mean"]
@@ -176,8 +175,8 @@ def arms() -> str:
         rows = [seeds[seed] for seed in sorted(seeds)]
         ways = [[100 * float(row[way]) for way in ("left", "right", "quarter") if row[way]] for row in rows]
         sides = ", ".join(" / ".join(f"{share:.0f}" for share in each) for each in ways)
-        shown = [_each(rows, "mutation"), _each(rows, "share", 2), _each(rows, "interaction")]
-        shown += [_each(rows, "distance"), sides, _each(rows, "adapted")]
+        shown = [_each(rows, "heritable"), _each(rows, "share", 2), _each(rows, "interaction")]
+        shown += [_each(rows, "distance"), sides, _each(rows, "best_of_40")]
         cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown))
     head = ("heritable", "share", "interaction", "distance", "left / right (ant: commonest quarter), %", "best of 40")
     return lines(("arm, seeds in order", *head), cells)
@@ -193,7 +192,7 @@ def planned(bullet: bool) -> dict[str, list[tuple[Interval, float]]]:
     tested: dict[str, list[tuple[Interval, float]]] = {}
     if min(map(len, (fixed, *arms))) < SEEDS:
         return tested
-    for name in ("mutation", "share"):
+    for name in ("heritable", "share"):
         base, *others = (Group("", np.array([float(row[name]) for row in rows])) for rows in (fixed, *arms))
         for arm, other, test in zip(TWO_STARTS, others, compare([(each, base) for each in others]), strict=True):
             tested.setdefault(arm, []).append((ratio(other.values, base.values), test.holm))
@@ -217,10 +216,10 @@ def _each(rows: Sequence[Row], name: str, digits: int = 0) -> str:
 
 def correlations(rows: Sequence[Row], trained: dict[str, Row]) -> str:
     """Return rank correlations: of heritable variance with adaptation, and of the ants' share with their distance."""
-    heritable = [float(row["mutation"]) for row in rows]
-    found = spearmanr(heritable, [float(row["adapted"]) for row in rows]).statistic
+    heritable = [float(row["heritable"]) for row in rows]
+    found = spearmanr(heritable, [float(row["best_of_40"]) for row in rows]).statistic
     words = [f"Rank correlation of heritable variance with the best of 40: {found:.2f} ({len(rows)} means)"]
-    homes = [(float(row["mutation"]), trained[row["digest"]]) for row in rows if row["digest"] in trained]
+    homes = [(float(row["heritable"]), trained[row["digest"]]) for row in rows if row["digest"] in trained]
     adapted = [
         (variance, (float(home["adapt_left"]) + float(home["adapt_right"])) / 2, home["algorithm"], home["generations"])
         for variance, home in homes

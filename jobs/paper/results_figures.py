@@ -324,7 +324,7 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
 def draw_heritability() -> Figure:
     """Draw heritable variance and share of the arms of the experiment: a mark for each seed and engine."""
     figure, panels = grid(4, 2, 2.4)
-    numbers = (("mutation", "heritable variance"), ("share", "its share"))
+    numbers = (("heritable", "heritable variance"), ("share", "its share"))
     for panel, (animal, (name, title)) in zip(panels, product(("cheetah", "ant"), numbers), strict=True):
         for (robot, bullet, arm), seeds in measured_arms().items():
             if robot == animal:

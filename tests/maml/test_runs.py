@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from support.program import TESTS, done, ees, info, run, sets
+from support.program import TESTS, done, info, run, sets
 
 from ees_mpi import config
 from ees_mpi.commands.verify import verify
