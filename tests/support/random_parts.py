@@ -48,6 +48,10 @@ def seeded_rows(z: Any, seed: int) -> Any:
     return z[:, :1] + np.random.default_rng(seed).normal(size=(len(z), 1))
 
 
+def deaf(z: Any, seed: int) -> Any:
+    return z[:1]
+
+
 class Walk(gymnasium.Env):
     """A point on a line; `fault`: the way in which it is not deterministic; "": it uses its seed."""
 

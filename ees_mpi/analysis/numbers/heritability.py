@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ees_mpi.analysis.labels import label, starting_note, stds
 from ees_mpi.analysis.numbers.measures import best_scored
 from ees_mpi.analysis.numbers.tables import columns, number, to_json
-from ees_mpi.analysis.offspring import position_dim
+from ees_mpi.analysis.offspring import has_positions, position_dim
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
@@ -27,6 +27,7 @@ from ees_mpi.store.reader import Run, open_run
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
+PLACED = ("kept", "all_kept", "realised", "adapted", "distance")  # numbers of behaviours that are places
 
 
 def heritability(places: Floats) -> dict[str, float]:
@@ -98,7 +99,7 @@ def measured_stds(run: Run) -> list[float]:
 
 
 def places_of(run: Run, row: int) -> Floats:
-    """Return the final places [n, K, axes] of the mutations that are valid from all starts."""
+    """Return final places [n, K, axes], or behaviours [n, K, B], of the mutations that are valid from all starts."""
     valid = np.asarray(run["valid"][row], bool)
     places: Floats = np.asarray(run[BY_START][row], np.float64)[valid][..., -position_dim(run) :]
     if len(places) < 2:
@@ -112,6 +113,9 @@ def facts(run: Run) -> list[dict[str, Any]]:
     for row, std in enumerate(measured_stds(run)):
         places = places_of(run, row)
         found = {"std": std, **heritability(places)}
+        if not has_positions(run):
+            rows.append({**found, **dict.fromkeys(PLACED, math.nan)})
+            continue
         found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
         found["adapted"] = adapted(places)
         if places.shape[2] <= 2:
