@@ -156,8 +156,8 @@ def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -
     run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
     if request.starts:
         if "reset_seed" not in task.__struct_fields__:
-            expected = "expected cheetah, ant, mujoco, gymnasium, function or custom"
-            raise ConfigError(f"--starts: task {config.task_name} has no task.starts and task.reset_seed; {expected}")
+            lacks = f"--starts: task {config.task_name} has no other starts (task.starts, task.reset_seed)"
+            raise ConfigError(f"{lacks}; expected cheetah, ant, mujoco, gymnasium, function or custom")
         unseen = int(stream(task.start_seed(run.seed), "unseen starts").integers(2**31))
         keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
         task = msgspec.structs.replace(task, **keys)

@@ -11,11 +11,15 @@ from support.program import done, refusal, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
+from ees_mpi.analysis.figures.positions import starts
+from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import starting_note
-from ees_mpi.analysis.numbers.heritability import facts
-from ees_mpi.generation.results import SAME_STARTS
+from ees_mpi.analysis.numbers.heritability import facts, heritability, places_of
+from ees_mpi.contracts import View
+from ees_mpi.generation.results import SAME_STARTS, starts_warning
 from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.outcomes import Floats
+from ees_mpi.tasks.custom import CustomTask
 
 OWN = """
 task = {{ name = "{name}", {key} = "support.random_parts:{code}", {more} }}
@@ -64,6 +68,14 @@ def test_a_fixed_start_is_that_of_reset_seed(tmp_path: Path) -> None:
         assert run["behavior"][1][2, 0] == random_parts.seeded(z, 5)
 
 
+def test_everything_that_a_class_opens_gets_the_reset_seed() -> None:
+    task = CustomTask(function="support.random_parts:Opened", reset_seed=5)
+    task.film(3, View())
+    task.walker(3)
+    task.open_batches(3, np.zeros(1, np.float32), 1, False, print)
+    assert random_parts.Opened.seeds == [5, 5, 5]
+
+
 @pytest.mark.parametrize("code", ["Throws", "QuickThrows"])
 def test_classes_have_the_same_starts_as_functions(code: str, tmp_path: Path) -> None:
     keys = {"task.rollouts": 2, "task.starts": "own"}
@@ -86,6 +98,7 @@ def test_an_environment_with_random_starts_has_the_same_bits_on_two_ranks(starts
     assert_same_bits(one, two)
     assert "the same bits" in done("verify", two, "--trust").stdout
     assert "the same states" in done("verify", two, "--trust", "--updates").stdout
+    assert "the same bits as in the file" in done("replay", two, "--individual", 2, "--trust").stdout
     with ees_mpi.open_run(one) as run:
         task, z, statistics = run.config.task, run.individual(1, 2), run.observation_statistics(1)
         for place, seed in enumerate(start_seeds(run.config, 1, 2)):
@@ -119,6 +132,21 @@ def test_starts_that_are_all_the_same_are_told_once(tmp_path: Path) -> None:
         measured = done("measure", run, "--starts", 2, "--count", 20, "--std", 1, "--trust").stdout
         said[code] = [text.count(f"warning: {SAME_STARTS}\n") for text in (trained, measured)]
     assert said == {"deaf": [1, 1], "seeded": [0, 0]}
+    by_start = np.array([[[1.0], [1.0]], [[2.0], [2.0]], [[np.nan], [3.0]]])
+    assert starts_warning({"behavior_by_start": by_start, "valid": np.array([True, True, False])}) == SAME_STARTS
+    assert starts_warning({"behavior_by_start": by_start, "valid": np.ones(3, bool)}) is None
+
+
+def test_the_figure_shows_the_first_numbers_of_a_behaviour_that_is_no_place(tmp_path: Path) -> None:
+    run, out = tmp_path / "run.h5", tmp_path / "measured.h5"
+    done("train", config(tmp_path, "wide", more="parameters = 2, behavior_dim = 10"), "-o", run)
+    ees_mpi.measure(str(run), starts=2, count=20, std=1.0, out=out, trust=True).close()
+    with ees_mpi.open_run(out) as measured, drawing():
+        found = facts(measured)[0]
+        *panels, bar = starts([measured]).axes
+        alone = [heritability(places_of(measured, 0)[..., [number]])["mutation"] for number in range(10)]
+    assert len(panels) == 8 and "behavior[7]" in panels[7].get_title() and bar.get_ylabel() == "behaviour"
+    assert found["mutation"] == pytest.approx(sum(alone)) and max(alone) > 2 * min(alone)
 
 
 def test_starts_that_a_function_cannot_have_are_refused(tmp_path: Path) -> None:
