@@ -185,7 +185,6 @@ class Task(Part, frozen=True):
     deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
     repeats_on_gpu = False  # whether it can also be repeated bit by bit on the same kind of GPU
     rollouts = 1  # of an individual, whose outcome is their mean
-    starts = ""  # of rollouts: own, common or fixed (generation/rollouts.py); empty: the task has no such key
     engine = ""  # the name of the physics engine, if the task has a choice of engines; else empty
 
     @property
@@ -256,9 +255,17 @@ class Task(Part, frozen=True):
         """Return the task with everything that it reads from other files, for the config in the run file."""
         return self
 
+    @property
+    def reset_seed(self) -> int | None:  # of the start of every rollout; None: the run's seed
+        return None
+
     def start_seed(self, seed: int) -> int:
         """Return the seed with which every rollout starts; `seed`: the run's."""
-        return seed
+        return seed if self.reset_seed is None else self.reset_seed
+
+    @property
+    def starts(self) -> str | None:  # own, common or fixed; None: not set (`generation/rollouts.py`)
+        return None
 
     @property
     def common_starts(self) -> bool:  # whether all individuals of a generation have the same starts

@@ -26,7 +26,7 @@ from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
 from ees_mpi.files import check_folder, check_new, check_writable, replaced
 from ees_mpi.generation.evaluation import Evaluation, Work
-from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
+from ees_mpi.generation.results import SAME_STARTS, Clock, Record, describe, starts_warning, uses_torch, with_times
 from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
@@ -133,7 +133,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
     rows: dict[float, Arrays] = {std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in stds}
     drawn = draw(ranks, parent, "measure")
-    further = partial(second_generation, parent, drawn[0]) if request.starts else None
+    has_places = request.starts and parent.config.task.axes > 0
+    further = partial(second_generation, parent, drawn[0]) if has_places else None
     evaluate(ranks, parent, drawn, rows, out, say, further)
     if ranks.is_root:
         of_all = f"each of {len(stds)} stds" if len(stds) > 1 else f"std {stds[0]:g}"
@@ -154,8 +155,9 @@ def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -
     population = Diagonal(size=request.count, std=low, antithetic=False, std_floor=low, std_ceiling=high)
     run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
     if request.starts:
-        if not task.starts:
-            raise ConfigError(f"--starts: task {config.task_name} has no task.starts; expected cheetah, ant or mujoco")
+        if "reset_seed" not in task.__struct_fields__:
+            lacks = f"--starts: task {config.task_name} has no other starts (task.starts, task.reset_seed)"
+            raise ConfigError(f"{lacks}; expected cheetah, ant, mujoco, gymnasium, function or custom")
         unseen = int(stream(task.start_seed(run.seed), "unseen starts").integers(2**31))
         keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
         task = msgspec.structs.replace(task, **keys)
@@ -321,6 +323,8 @@ def evaluate(
     evaluation.close()
     with ranks.together():
         if ranks.is_root:
+            if all(starts_warning(record.arrays) for record, _ in rows):
+                say(f"warning: {SAME_STARTS}")
             about = {**parent.about, "setting": {"std": list(stds)}}
             about |= {"second_generation": notes} if notes else {}
             note = json.dumps(about)

@@ -57,6 +57,9 @@ class Evaluation:
         with ranks.together(), before_rollouts():
             if self.device == "cpu":
                 self._evaluator = config.task.open(config.run.seed)
+                if self.rows > 1 and config.task.starts == "own":
+                    shared = "the individuals of a call (task.batch) share their starts"
+                    raise ConfigError(f'task.starts = "own": {shared}; expected "common", "fixed" or no such key')
             else:
                 self._batches = opened_on_gpu(ranks, self._drivers, self._open_batches)
 

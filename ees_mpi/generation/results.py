@@ -16,6 +16,11 @@ from ees_mpi.noise import stream
 from ees_mpi.outcomes import LARGEST, Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 
+SAME_STARTS = (
+    "all starts of each individual gave the same behaviour, bit by bit; if the task ignores its seed, several starts "
+    "only cost time"
+)
+
 
 class Unfinished(Exception):
     """A stop request came in mid-generation, on every rank. The generation is lost, and begins again."""
@@ -142,6 +147,14 @@ def metrics(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> dict[str, NDA
 def uses_torch(config: Config) -> bool:
     """Return whether the bits depend on torch; a network of the user may be a torch module."""
     return config.method.uses_torch or bool(getattr(config.task, "policy", None))
+
+
+def starts_warning(arrays: Arrays) -> str | None:
+    """Return a warning if all starts of each valid individual gave the same behaviour; None if there is one start."""
+    by_start = arrays.get("behavior_by_start")
+    if by_start is None or (by_start != by_start[:, :1])[arrays["valid"]].any():
+        return None
+    return SAME_STARTS
 
 
 def observation_warning(config: Config) -> str:

@@ -1,8 +1,8 @@
 """The rollouts of an individual: one, or `task.rollouts` = K, of which the outcome is the mean.
 
 With K > 1 each rollout has its own seed, which depends on the seed of the task, the generation, the individual and the
-number of the rollout only. The individuals of one call of a RowsEvaluator share the seeds of the first of them. A task
-with the key `task.starts` says which individuals and generations share their seeds.
+number of the rollout only. The individuals of one call of a RowsEvaluator share the seeds of the first of them. The key
+`task.starts` says which individuals and generations share their seeds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -81,7 +81,7 @@ def seeded(evaluator: Any, config: Config, generation: int, index: int) -> Itera
 
 def has_one_start(config: Config) -> bool:
     """Return whether all rollouts of a run have one start, that of the task."""
-    return config.task.rollouts == 1 and config.task.starts in ("", "fixed")
+    return config.task.rollouts == 1 and config.task.starts in (None, "fixed")
 
 
 def start_seeds(config: Config, generation: int, index: int) -> list[int]:

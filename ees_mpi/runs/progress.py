@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Self, TextIO
 
 from ees_mpi.config import Config
-from ees_mpi.generation.results import Record
+from ees_mpi.generation.results import Record, starts_warning
 from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks, launched
 from ees_mpi.terminal import clock, pace, plain
@@ -67,7 +67,8 @@ class Progress(Display):
         stuck = record.generation > 0 and record.arrays.get("gradient_norm") == 0  # an archive may be empty at first
         flat = self._config.method.headline == "entropy" and record.arrays.get("entropy") == -math.inf
         own = NO_STEP if stuck else CONSTANT if flat and record.generation else None
-        warnings = [self._file_warning(), *(part.warning(record.arrays) for part in parts), own]
+        same = starts_warning(record.arrays) if record.generation == self._first else None
+        warnings = [self._file_warning(), *(part.warning(record.arrays) for part in parts), own, same]
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
             for line in (f"warning: {warning}" for warning in warnings if warning):
                 if line not in self._warned:

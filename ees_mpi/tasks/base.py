@@ -16,12 +16,17 @@ RolloutCount = Annotated[
     Count, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts")
 ]
 Terminate = Annotated[Literal["never", "environment"], key("Whether the environment may end a rollout early (a fall).")]
-Starts = Annotated[
-    Literal["own", "common", "fixed"],
-    key(
-        "The starts of rollouts. fixed: always the same, the first that of reset_seed; common: new in each generation, "
-        "the same for all individuals; own: new in each generation for each antithetic pair."
-    ),
+ResetSeed = Annotated[
+    Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
+]
+START = (
+    "The starts of rollouts. fixed: always the same, the first that of reset_seed; common: new in each generation, "
+    "the same for all individuals; own: new in each generation for each antithetic pair"
+)
+Starts = Annotated[Literal["own", "common", "fixed"], key(f"{START}.")]
+StartsOrNone = Annotated[
+    Literal["own", "common", "fixed"] | None,
+    key(f"{START}; not set: one rollout as fixed, several as own, but for each individual."),
 ]
 
 

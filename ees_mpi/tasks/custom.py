@@ -18,7 +18,7 @@ from ees_mpi.errors import ConfigError, OwnCodeError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import Guard, calling, make_once
-from ees_mpi.tasks.base import Deterministic, RolloutCount, Share
+from ees_mpi.tasks.base import Deterministic, ResetSeed, RolloutCount, Share, StartsOrNone
 
 KEY = "task.function"
 
@@ -38,6 +38,8 @@ class CustomTask(Task, frozen=True):
     ] = None
     deterministic: Deterministic = True
     rollouts: RolloutCount = 1
+    starts: StartsOrNone = None
+    reset_seed: ResetSeed = None
 
     share: Annotated[
         Share | None,
@@ -97,16 +99,18 @@ class CustomTask(Task, frozen=True):
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
     ) -> BatchEvaluator:
         """Return the user's batch evaluator."""
-        batches: BatchEvaluator = Guard(self.task.open_batches(seed, noise, wanted, antithetic, say), self.own_code)
+        batches: BatchEvaluator = Guard(
+            self.task.open_batches(self.start_seed(seed), noise, wanted, antithetic, say), self.own_code
+        )
         return batches
 
     def walker(self, seed: int) -> Walker | None:
-        walker: Walker | None = Guard(self.task.walker(seed), self.own_code) if self.walkable else None
+        walker: Walker | None = Guard(self.task.walker(self.start_seed(seed)), self.own_code) if self.walkable else None
         return walker
 
     def film(self, seed: int, view: View) -> Drawable | None:
         """Return the user's evaluator that can be filmed, if the task has `film`."""
-        drawable = self.task.film(seed, view) if hasattr(self.task, "film") else None
+        drawable = self.task.film(self.start_seed(seed), view) if hasattr(self.task, "film") else None
         return None if drawable is None else self._evaluator(drawable, lambda seed: self.task.film(seed, view))
 
     def initial(self, generator: np.random.Generator) -> Singles:
@@ -114,7 +118,7 @@ class CustomTask(Task, frozen=True):
             return np.asarray(self.task.initial(generator), np.float32)
 
     def open(self, seed: int) -> Evaluator:
-        return self._evaluator(self.task.open(seed), self.task.open)
+        return self._evaluator(self.task.open(self.start_seed(seed)), self.task.open)
 
     def check(self) -> None:
         """Read the members that a run needs, and evaluate one individual."""

@@ -18,7 +18,7 @@ from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import calling, function
-from ees_mpi.tasks.base import Deterministic, RolloutCount
+from ees_mpi.tasks.base import Deterministic, ResetSeed, RolloutCount, StartsOrNone
 
 KEY = "task.function"
 ROWS = 64  # individuals of a batch
@@ -53,6 +53,8 @@ class Function(Task, frozen=True):
     source: Annotated[str, key("The source of that function, to read; nothing runs it.")] = ""
     deterministic: Deterministic = True
     rollouts: RolloutCount = 1
+    starts: StartsOrNone = None
+    reset_seed: ResetSeed = None
 
     @property
     def label(self) -> str:
@@ -76,7 +78,7 @@ class Function(Task, frozen=True):
         return first
 
     def open(self, seed: int) -> "OneByOne":
-        return (InBatches if self.batch else OneByOne)(self, self._loaded(), seed)
+        return (InBatches if self.batch else OneByOne)(self, self._loaded(), self.start_seed(seed))
 
     def _loaded(self) -> Callable[..., Any]:
         if not self.in_program:
@@ -92,11 +94,12 @@ class Function(Task, frozen=True):
         return _GIVEN[self.function, self.sha256][0]
 
     def check(self) -> None:
-        """Evaluate the first mean; raise a ConfigError if several rollouts of an individual could not differ."""
-        if self.rollouts > 1 and self.deterministic and not takes_seed(self._loaded()):
+        """Evaluate the first mean; raise a ConfigError if several starts could not differ."""
+        several = self.rollouts > 1 or self.starts in ("own", "common")
+        if several and self.deterministic and not takes_seed(self._loaded()):
             raise ConfigError(
-                f"task.rollouts = {self.rollouts}: {self.own_code} has no argument `seed`, so all rollouts of an "
-                "individual are the same; expected f(z, seed)"
+                f"task.rollouts = {self.rollouts}, task.starts: {self.own_code} has no argument `seed`, so all starts "
+                "are the same; expected f(z, seed)"
             )
         self.open(0).evaluate(0, self.initial(np.random.default_rng(0)), np.zeros(0), np.zeros(0), False)
 

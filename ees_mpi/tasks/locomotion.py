@@ -9,7 +9,6 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Protocol
 
-import msgspec
 import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Pixels, Policy, Say, Task, View, Walker
@@ -17,7 +16,7 @@ from ees_mpi.errors import ConfigError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import Count, Deterministic, RolloutCount, Share, Starts, Terminate, once
+from ees_mpi.tasks.base import Count, Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate, once
 from ees_mpi.tasks.own_policy import LENGTH, CheckedPolicy, is_function
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
@@ -74,9 +73,7 @@ class PolicyTask(Task, frozen=True):
     policy: Annotated[str | None, key("Your own network, as package.module:Policy or package.module:function.")] = None
     policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
-    reset_seed: Annotated[
-        Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
-    ] = None
+    reset_seed: ResetSeed = None
     observation_share: Annotated[
         Share, key("The share of rollouts that feed the normaliser; gymnasium: at least ten, if not set.", "share")
     ] = 0.01
@@ -128,9 +125,6 @@ class PolicyTask(Task, frozen=True):
 
     def initial(self, generator: np.random.Generator) -> Singles:
         return self.network().initial(generator)
-
-    def start_seed(self, seed: int) -> int:
-        return seed if self.reset_seed is None else self.reset_seed
 
     def network(self) -> Policy:
         """Return the network that evaluates individuals."""

@@ -8,7 +8,7 @@ import itertools
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -46,6 +46,14 @@ def seeded(z: Any, seed: int) -> Any:
 
 def seeded_rows(z: Any, seed: int) -> Any:
     return z[:, :1] + np.random.default_rng(seed).normal(size=(len(z), 1))
+
+
+def deaf(z: Any, seed: int) -> Any:
+    return z[:1]
+
+
+def wide(z: Any, seed: int) -> Any:
+    return z[0] * np.arange(1, 11) + np.random.default_rng(seed).normal(size=10)
 
 
 class Walk(gymnasium.Env):
@@ -114,6 +122,18 @@ class QuickThrows(Throws):
 
     def reseed(self, seed: int) -> None:
         self.seed = seed
+
+
+class Opened(Base):
+    """A task that notes the seeds of its film, its walker and its batches."""
+
+    seeds: ClassVar[list[int]] = []
+
+    def film(self, seed: int, *rest: Any) -> "Opened":
+        self.seeds.append(seed)
+        return self
+
+    walker = open_batches = film
 
 
 def train(out: Path, task: Any, batch: bool = False, **settings: Any) -> ees_mpi.Run:

@@ -32,6 +32,7 @@ COMPONENTS = (("Blues", "#08306b"), ("Oranges", "#b34700"), ("Greens", "#00441b"
 INSIDE = 0.8  # share of a component's offspring inside its outline
 SMOOTH = 1.5  # cells, of the outlines
 ENOUGH = 5  # offspring for an outline
+FIRST = 8  # numbers of a behaviour, at most, in the figure `starts`
 LARGEST = 1e300  # larger numbers are drawn as this one: their differences overflow
 
 
@@ -258,12 +259,15 @@ def _outline(panel: Axes, counts: Floats, edges: Sequence[Floats], color: str, l
 
 
 def starts(runs: Sequence[Run]) -> Figure:
-    """Draw a panel for each file, std and axis: rows are mutations, sorted by their mean, columns are starts."""
+    """Draw a panel for each file, std and axis: rows are mutations, sorted by their mean, columns are starts.
+
+    Of a behaviour that is no place, the first numbers are drawn.
+    """
     shown = [
         (f"{label(run)}, std {std:g}", axis, places_of(run, row), number)
         for run in runs
         for row, std in enumerate(measured_stds(run))
-        for number, axis in enumerate(axis_names(run))
+        for number, axis in enumerate(axis_names(run)[:FIRST])
     ]
     figure, panels = style.grid(len(shown), 4, 2.8)
     farthest = max(float(np.abs(places).max()) for _, _, places, _ in shown)
@@ -275,6 +279,6 @@ def starts(runs: Sequence[Run]) -> Figure:
         panel.set_title("\n".join(textwrap.fill(line, 26) for line in (title, numbers)), fontsize=7)
         panel.set(xlabel="start", xticks=[], yticks=[])
     for first in panels[::4]:
-        first.set_ylabel("mutation, by its mean place")
-    figure.colorbar(image, ax=panels, label="final place")
+        first.set_ylabel("mutation, by its mean")
+    figure.colorbar(image, ax=panels, label="final place" if all(map(has_positions, runs)) else "behaviour")
     return figure

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ees_mpi.analysis.labels import label, starting_note, stds
 from ees_mpi.analysis.numbers.measures import best_scored, share, variances
 from ees_mpi.analysis.numbers.tables import columns, number, to_json
-from ees_mpi.analysis.offspring import read_offspring
+from ees_mpi.analysis.offspring import has_positions, read_offspring
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
@@ -27,6 +27,7 @@ from ees_mpi.store.reader import Run
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
+PLACED = ("kept", "all_kept", "realised", "best_of_40", "distance")  # numbers of behaviours that are places
 
 
 def heritability(places: Floats) -> dict[str, float]:
@@ -92,7 +93,7 @@ def measured_stds(run: Run) -> list[float]:
 
 
 def places_of(run: Run, row: int) -> Floats:
-    """Return the final places [n, K, axes] of the mutations that are valid from all starts."""
+    """Return final places [n, K, axes], or behaviours [n, K, B], of the mutations that are valid from all starts."""
     places = read_offspring(run, row).crossed
     if len(places) < 2:
         raise RunFileError(f"{run.path}: row {row} has one valid mutation; expected two or more")
@@ -105,6 +106,9 @@ def facts(run: Run) -> list[dict[str, Any]]:
     for row, std in enumerate(measured_stds(run)):
         places = places_of(run, row)
         found = {"std": std, **heritability(places)}
+        if not has_positions(run):
+            rows.append({**found, **dict.fromkeys(PLACED, math.nan)})
+            continue
         found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
         found["best_of_40"] = adapted(places)
         if places.shape[2] <= 2:

@@ -28,7 +28,7 @@ from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError, before_rollo
 from ees_mpi.outcomes import Singles, doubles
 from ees_mpi.registry import check_setting, check_trust, flat, key, leaves, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module, once
-from ees_mpi.tasks.base import RolloutCount, Terminate
+from ees_mpi.tasks.base import RolloutCount, StartsOrNone, Terminate
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
 from ees_mpi.tasks.mujoco.plant import library as silent_mujoco
 from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
@@ -123,6 +123,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     terminate: Terminate = "environment"
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
     rollouts: RolloutCount = 1
+    starts: StartsOrNone = None
 
     sizes_known = False
 

@@ -1,0 +1,157 @@
+"""`task.starts` and `measure --starts` for the user's own environments, functions and classes."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support import random_parts
+from support.program import done, refusal, sets
+from support.run_files import assert_same_bits
+
+import ees_mpi
+from ees_mpi.analysis.figures.positions import starts
+from ees_mpi.analysis.figures.style import drawing
+from ees_mpi.analysis.labels import starting_note
+from ees_mpi.analysis.numbers.heritability import facts, heritability, places_of
+from ees_mpi.contracts import View
+from ees_mpi.generation.results import SAME_STARTS, starts_warning
+from ees_mpi.generation.rollouts import start_seeds
+from ees_mpi.outcomes import Floats
+from ees_mpi.tasks.custom import CustomTask
+
+OWN = """
+task = {{ name = "{name}", {key} = "support.random_parts:{code}", {more} }}
+population = {{ size = 8, std = 0.5 }}
+objective = {{ name = "maxvar" }}
+noise = {{ size = 5000 }}
+run = {{ generations = 2, fsync = false }}
+"""
+MAXENT = {"population": {"std": 0.02}, "objective": {"name": "maxent"}}
+SHAPE = "parameters = 2, behavior_dim = 1"
+
+
+def config(folder: Path, code: str, name: str = "function", key: str = "function", more: str = SHAPE) -> Path:
+    path = folder / f"{code}.toml"
+    path.write_text(OWN.format(name=name, key=key, code=code, more=more))
+    return path
+
+
+def luck(folder: Path, **keys: Any) -> Floats:
+    """Return what the seed of each start adds to the behaviour, [generation, individual, start]."""
+    path = folder / f"{'-'.join(map(str, keys.values()))}.h5"
+    with random_parts.train(path, random_parts.seeded, **{f"task.{key}": value for key, value in keys.items()}) as run:
+        z = [[run.individual(g, index)[0] for index in range(8)] for g in range(2)]
+        by_start = run["behavior_by_start"][:, :, :, 0] if "behavior_by_start" in run.names else run["behavior"][:]
+        assert run.config.sections()["task"].get("starts") == keys.get("starts")
+        return np.round(by_start - np.array(z)[:, :, None], 6)
+
+
+def test_pairs_generations_or_all_share_their_starts(tmp_path: Path) -> None:
+    own, common, fixed = (luck(tmp_path, rollouts=3, starts=starts) for starts in ("own", "common", "fixed"))
+    np.testing.assert_array_equal(own[:, 0::2], own[:, 1::2])
+    np.testing.assert_array_equal(common, np.broadcast_to(common[:, :1], common.shape))
+    np.testing.assert_array_equal(fixed, np.broadcast_to(fixed[:1, :1], fixed.shape))
+    unset = luck(tmp_path, rollouts=3)
+    assert [len(np.unique(each)) for each in (own, common, fixed, unset)] == [24, 6, 3, 48]
+    assert [len(np.unique(luck(tmp_path, starts=each))) for each in ("own", "common", "fixed")] == [8, 2, 1]
+
+
+def test_a_fixed_start_is_that_of_reset_seed(tmp_path: Path) -> None:
+    expected = np.round(np.random.default_rng(5).normal(), 6)
+    assert (luck(tmp_path, reset_seed=5) == expected).all()
+    assert (luck(tmp_path, reset_seed=5, rollouts=2, starts="fixed")[:, :, 0] == expected).all()
+    task = {"name": "custom", "function": "support.random_parts:Throws", "reset_seed": 5}
+    with ees_mpi.train({"task": task, **MAXENT}, tmp_path / "custom.h5", settings=random_parts.SMALL) as run:
+        z = run.individual(1, 2)
+        assert run["behavior"][1][2, 0] == random_parts.seeded(z, 5)
+
+
+def test_everything_that_a_class_opens_gets_the_reset_seed() -> None:
+    task = CustomTask(function="support.random_parts:Opened", reset_seed=5)
+    task.film(3, View())
+    task.walker(3)
+    task.open_batches(3, np.zeros(1, np.float32), 1, False, print)
+    assert random_parts.Opened.seeds == [5, 5, 5]
+
+
+@pytest.mark.parametrize("code", ["Throws", "QuickThrows"])
+def test_classes_have_the_same_starts_as_functions(code: str, tmp_path: Path) -> None:
+    keys = {"task.rollouts": 2, "task.starts": "own"}
+    task = {"name": "custom", "function": f"support.random_parts:{code}"}
+    words = {**random_parts.SMALL, **keys}
+    with ees_mpi.train({"task": task, **MAXENT}, tmp_path / "class.h5", settings=words) as run:
+        found = run["behavior_by_start"][:]
+    with random_parts.train(tmp_path / "function.h5", random_parts.seeded, **keys) as run:
+        np.testing.assert_array_equal(run["behavior_by_start"][0], found[0])
+
+
+@pytest.mark.standing_ranks
+@pytest.mark.parametrize("starts", ["own", "common"])
+def test_an_environment_with_random_starts_has_the_same_bits_on_two_ranks(starts: str, tmp_path: Path) -> None:
+    own = config(tmp_path, "Walk-v0", "gymnasium", "env", "steps = 3, hidden = [2], components = [0]")
+    words = ("train", own, *sets("task.rollouts=2", f"task.starts={starts}", "objective.name=repeatable"))
+    one, two = tmp_path / "one.h5", tmp_path / "two.h5"
+    done(*words, "-o", one)
+    done(*words, "-o", two, ranks=2)
+    assert_same_bits(one, two)
+    assert "the same bits" in done("verify", two, "--trust").stdout
+    assert "the same states" in done("verify", two, "--trust", "--updates").stdout
+    assert "the same bits as in the file" in done("replay", two, "--individual", 2, "--trust").stdout
+    with ees_mpi.open_run(one) as run:
+        task, z, statistics = run.config.task, run.individual(1, 2), run.observation_statistics(1)
+        for place, seed in enumerate(start_seeds(run.config, 1, 2)):
+            alone = task.starting_with(seed).open(0).evaluate(0, z, *statistics, False)
+            np.testing.assert_array_equal(run["behavior_by_start"][1, 2, place], alone.behavior)
+
+
+def test_the_measured_share_is_that_of_the_numbers(tmp_path: Path) -> None:
+    """B = z + noise(seed): mutations and starts just add, so that their variances are those of z and of the noise."""
+    run, out = tmp_path / "run.h5", tmp_path / "measured.h5"
+    done("train", config(tmp_path, "seeded"), *sets("task.rollouts=2", "task.starts=fixed"), "-o", run)
+    words = ("measure", run, "--starts", 6, "--count", 40, "--std", "0.5,2", "--trust", "--json", "-o", out)
+    rows = json.loads(done(*words).stdout)["stds"]
+    with ees_mpi.open_run(out) as measured, ees_mpi.open_run(run) as trained:
+        seeds = start_seeds(measured.config, 0, 0)
+        assert not {*seeds} & {*start_seeds(trained.config, 0, 0)}
+        start = np.var([np.random.default_rng(seed).normal() for seed in seeds], ddof=1)
+        for row, found in enumerate(rows):
+            mutation = np.var([measured.individual(row, index)[0] for index in range(40)], ddof=1)
+            assert found["share"] == pytest.approx(mutation / (mutation + start), rel=1e-5)
+            assert found["start"] == pytest.approx(start) and found["interaction"] == pytest.approx(0, abs=1e-12)
+            assert all(found[name] is None for name in ("kept", "realised", "adapted", "distance"))
+        assert "second_generation" not in starting_note(measured) and len(facts(measured)) == 2
+
+
+def test_starts_that_are_all_the_same_are_told_once(tmp_path: Path) -> None:
+    said = {}
+    for code in ("deaf", "seeded"):
+        run = tmp_path / f"{code}.h5"
+        trained = done("train", config(tmp_path, code), *sets("task.rollouts=2"), "-o", run).stdout
+        measured = done("measure", run, "--starts", 2, "--count", 20, "--std", 1, "--trust").stdout
+        said[code] = [text.count(f"warning: {SAME_STARTS}\n") for text in (trained, measured)]
+    assert said == {"deaf": [1, 1], "seeded": [0, 0]}
+    by_start = np.array([[[1.0], [1.0]], [[2.0], [2.0]], [[np.nan], [3.0]]])
+    assert starts_warning({"behavior_by_start": by_start, "valid": np.array([True, True, False])}) == SAME_STARTS
+    assert starts_warning({"behavior_by_start": by_start, "valid": np.ones(3, bool)}) is None
+
+
+def test_the_figure_shows_the_first_numbers_of_a_behaviour_that_is_no_place(tmp_path: Path) -> None:
+    run, out = tmp_path / "run.h5", tmp_path / "measured.h5"
+    done("train", config(tmp_path, "wide", more="parameters = 2, behavior_dim = 10"), "-o", run)
+    ees_mpi.measure(str(run), starts=2, count=20, std=1.0, out=out, trust=True).close()
+    with ees_mpi.open_run(out) as measured, drawing():
+        found = facts(measured)[0]
+        *panels, bar = starts([measured]).axes
+        alone = [heritability(places_of(measured, 0)[..., [number]])["mutation"] for number in range(10)]
+    assert len(panels) == 8 and "behavior[7]" in panels[7].get_title() and bar.get_ylabel() == "behaviour"
+    assert found["mutation"] == pytest.approx(sum(alone)) and max(alone) > 2 * min(alone)
+
+
+def test_starts_that_a_function_cannot_have_are_refused(tmp_path: Path) -> None:
+    rows, plain = config(tmp_path, "seeded_rows"), config(tmp_path, "random")
+    code, line = refusal("train", rows, *sets("task.batch=true", "task.starts=own"), "-o", tmp_path / "run.h5")
+    assert code == 2 and 'task.starts = "own"' in line and '"common"' in line and not (tmp_path / "run.h5").exists()
+    code, line = refusal("train", plain, *sets("task.starts=common"))
+    assert code == 2 and "task.starts" in line and "f(z, seed)" in line
