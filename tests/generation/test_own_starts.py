@@ -120,7 +120,7 @@ def test_the_measured_share_is_that_of_the_numbers(tmp_path: Path) -> None:
             mutation = np.var([measured.individual(row, index)[0] for index in range(40)], ddof=1)
             assert found["share"] == pytest.approx(mutation / (mutation + start), rel=1e-5)
             assert found["start"] == pytest.approx(start) and found["interaction"] == pytest.approx(0, abs=1e-12)
-            assert all(found[name] is None for name in ("kept", "realised", "adapted", "distance"))
+            assert all(found[name] is None for name in ("kept", "realised", "best_of_40", "distance"))
         assert "second_generation" not in starting_note(measured) and len(facts(measured)) == 2
 
 
@@ -144,9 +144,9 @@ def test_the_figure_shows_the_first_numbers_of_a_behaviour_that_is_no_place(tmp_
     with ees_mpi.open_run(out) as measured, drawing():
         found = facts(measured)[0]
         *panels, bar = starts([measured]).axes
-        alone = [heritability(places_of(measured, 0)[..., [number]])["mutation"] for number in range(10)]
+        alone = [heritability(places_of(measured, 0)[..., [number]])["heritable"] for number in range(10)]
     assert len(panels) == 8 and "behavior[7]" in panels[7].get_title() and bar.get_ylabel() == "behaviour"
-    assert found["mutation"] == pytest.approx(sum(alone)) and max(alone) > 2 * min(alone)
+    assert found["heritable"] == pytest.approx(sum(alone)) and max(alone) > 2 * min(alone)
 
 
 def test_starts_that_a_function_cannot_have_are_refused(tmp_path: Path) -> None:
