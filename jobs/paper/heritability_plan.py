@@ -50,7 +50,7 @@ COLUMNS = {
     "heritable": "heritable",
     "share": "share",
     "kept": "kept",
-    "best_of_40": "best of 40",
+    "best_elsewhere": "best elsewhere",
     "distance": "distance",
 }
 
@@ -176,9 +176,10 @@ def arms() -> str:
         ways = [[100 * float(row[way]) for way in ("left", "right", "quarter") if row[way]] for row in rows]
         sides = ", ".join(" / ".join(f"{share:.0f}" for share in each) for each in ways)
         shown = [_each(rows, "heritable"), _each(rows, "share", 2), _each(rows, "interaction")]
-        shown += [_each(rows, "distance"), sides, _each(rows, "best_of_40")]
+        shown += [_each(rows, "distance"), sides, _each(rows, "best_elsewhere")]
         cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown))
-    head = ("heritable", "share", "interaction", "distance", "left / right (ant: commonest quarter), %", "best of 40")
+    where = "left / right (ant: commonest quarter), %"
+    head = ("heritable", "share", "interaction", "distance", where, "best elsewhere")
     return lines(("arm, seeds in order", *head), cells)
 
 
@@ -217,8 +218,8 @@ def _each(rows: Sequence[Row], name: str, digits: int = 0) -> str:
 def correlations(rows: Sequence[Row], trained: dict[str, Row]) -> str:
     """Return rank correlations: of heritable variance with adaptation, and of the ants' share with their distance."""
     heritable = [float(row["heritable"]) for row in rows]
-    found = spearmanr(heritable, [float(row["best_of_40"]) for row in rows]).statistic
-    words = [f"Rank correlation of heritable variance with the best of 40: {found:.2f} ({len(rows)} means)"]
+    found = spearmanr(heritable, [float(row["best_elsewhere"]) for row in rows]).statistic
+    words = [f"Rank correlation of heritable variance with `best elsewhere`: {found:.2f} ({len(rows)} means)"]
     homes = [(float(row["heritable"]), trained[row["digest"]]) for row in rows if row["digest"] in trained]
     adapted = [
         (variance, (float(home["adapt_left"]) + float(home["adapt_right"])) / 2, home["algorithm"], home["generations"])

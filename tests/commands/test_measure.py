@@ -117,6 +117,9 @@ def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path)
     wider = measured(other, tmp_path / "wider.h5", 0.1)
     table = done("compare", "--metric", "distance_mean", numpy_network, "--against", wider).stdout
     assert "different std of the mutations, 0.1 to 0.2" in table
+    by_std = done("compare", "--metric", "distance_mean", "--by", "population.std", numpy_network, wider).stdout
+    with open_run(numpy_network) as one, open_run(wider) as other:
+        assert all(f"population.std = {stds(run)[-1]:g} " in by_std for run in (one, other)), by_std
     done("figure", "measure", numpy_network, same, "-o", tmp_path / "both.png")
     for words in (("resume", numpy_network), ("verify", numpy_network, "--updates")):
         assert refusal(*words)[0] == 3

@@ -230,7 +230,7 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     complete = run.complete or generation is not None or metric.startswith(AFTER)
     of, std = labels.subject(run), labels.stds(run)[g] if labels.stds(run) else 0.0
     trained = g if of.generation is None else of.generation
-    keys = labels.settings(run.config.sections())
+    keys = {**labels.settings(run.config.sections()), **({"population.std": std} if std else {})}
     about = run.path, of.run_id, keys, run["behavior"].shape[1], trained, complete
     return RunValue(labels.label(run), value, *about, std=std, moved=moved)
 

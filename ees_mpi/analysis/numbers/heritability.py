@@ -27,7 +27,7 @@ from ees_mpi.store.reader import Run
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
-PLACED = ("kept", "all_kept", "realised", "best_of_40", "distance")  # numbers of behaviours that are places
+PLACED = ("kept", "all_kept", "realised", "best_elsewhere", "distance")  # numbers of behaviours that are places
 
 
 def heritability(places: Floats) -> dict[str, float]:
@@ -110,7 +110,7 @@ def facts(run: Run) -> list[dict[str, Any]]:
             rows.append({**found, **dict.fromkeys(PLACED, math.nan)})
             continue
         found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
-        found["best_of_40"] = adapted(places)
+        found["best_elsewhere"] = adapted(places)
         if places.shape[2] <= 2:
             found["kept"], found["all_kept"] = kept_side(places)
         if places.shape[2] == 1:
@@ -134,14 +134,14 @@ HEADS = {
     "kept": "kept",
     "all_kept": "all kept",
     "realised": "realised",
-    "best_of_40": "best of 40",
+    "best_elsewhere": "best elsewhere",
     "distance": "distance",
 }
 LEGEND = (
     "heritable, start, interaction: variances that belong to the mutation, to the start, to both together; share: "
     "heritable over all; kept: share of a mutation's rollouts on its most frequent side (all kept: mutations with all "
-    "rollouts there); realised: response over selection of the best tenth, mutated again; best of 40: chosen from one "
-    "start, at the others"
+    "rollouts there); realised: response over selection of the best tenth, mutated again; best elsewhere: the best of "
+    "40, chosen from one start, at the others"
 )
 NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
@@ -151,7 +151,7 @@ def describe(run: Run, as_json: bool = False) -> list[str]:
     rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
     if as_json:
         return [to_json({"file": str(run.path), "label": label(run), "stds": rows})]
-    title = f"{label(run)}: {rows[0]['mutations']} mutations x {rows[0]['starts']} starts at each std"
+    title = f"{label(run)}: {run.config.population.size} mutations x {task.rollouts} starts at each std"
     cells = [tuple(HEADS.values())]
     for row in rows:
         shown = {name: number(value) for name, value in row.items()}
