@@ -38,8 +38,6 @@ def task_name(config: Config) -> str:
 def summarize(run: Run) -> dict[str, Any]:
     config, sessions, kind = run.config, run.sessions(), str(run.attributes.get("kind", "run"))
     rollouts = config.task.rollouts * (config.method.rollouts if kind == "run" else 1)  # offspring do not adapt
-    started_from = json.loads(run.attributes["started_from"] or "null")
-    rollouts *= 2 if "second_generation" in (started_from or {}) else 1  # of `measure --starts`: as many again
     return {
         "format_version": int(run.attributes["format_version"]),
         "kind": kind,
@@ -62,7 +60,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "deterministic": config.task.deterministic,
         "evaluations": run.generations * config.population.size * rollouts,
         "steps": steps_until(run, run.generations),
-        "started_from": started_from,
+        "started_from": json.loads(run.attributes["started_from"] or "null"),
         "checked": CHECKED,
         "damage": run.damage or None,
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.program import done, info, refusal, sets
+from support.program import done, refusal, sets
 from support.run_files import assert_same_bits
 from support.small_runs import walk
 
@@ -104,7 +104,7 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
     said = done(*words, "-o", tmp_path / "one.h5").stdout
     assert "20 mutations x 3 starts" in said and "one-starts.png" in said
     assert (tmp_path / "one-starts.png").stat().st_size > 10_000
-    assert "second generation: 20/20 individuals" in said and info(tmp_path / "one.h5")["evaluations"] == 2 * 2 * 20 * 3
+    assert "second generation: 20/20 individuals" in said
     printed = json.loads(done(*words, "--json", "-o", tmp_path / "two.h5", ranks=3).stdout)
     assert_same_bits(tmp_path / "one.h5", tmp_path / "two.h5")
     with open_run(tmp_path / "one.h5") as found, open_run(run) as trained:
