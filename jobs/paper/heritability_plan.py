@@ -14,6 +14,9 @@ The second part was planned after seeds 0 to 2 of the cheetah and before its see
 three, is not run again. Each arm with two starts is tested against `fixed`: Mann-Whitney, two-sided, all six seeds,
 Holm's correction over the three arms; first the heritable variance, then its share. The ant: `fixed`, `mean` and
 `repeatable`, seeds 0 and 1, without a test.
+
+Means that left the repository: 964786a:jobs/paper/results/released-a.h5 (cheetahs), 4a26add:...released-d.h5 (ants).
+Of four cheetahs of seed 0 (all arms but `repeatable-common`) only the measurements are kept.
 """
 
 import csv
@@ -26,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from blocks import EIGHT, Floats, read_block, sectors
 from endpoints import Row, lines, read
-from intervals import Interval, ratio
+from intervals import LEVEL, Interval, ratio
 from scipy.stats import spearmanr
 
 from ees_mpi import open_run
@@ -156,15 +159,20 @@ def measured_arms() -> dict[tuple[str, bool, str], dict[int, Row]]:
 
 
 def shares() -> str:
-    """Return the shares that are heritable, of the cheetahs of the experiment, in words."""
-    found: dict[int, list[float]] = {1: [], 2: []}
-    for (robot, bullet, arm), seeds in measured_arms().items():
-        if robot == "cheetah" and not bullet:
-            found[ARMS[arm][1]] += [float(row["share"]) for row in seeds.values()]
-    one, two = (f"{100 * min(each):.0f} to {100 * max(each):.0f} %" for each in found.values())
-    p = max(each[1][1] for each in planned(bullet=False).values())
-    tested = f"n = {len(found[1])}, {len(found[2])}; three rules, each against one fixed start: p = {p:.2g}"
-    return f"{one} with one start in training, {two} with two ({tested})"
+    """Return the outcome of the planned tests in the replica, in words: the shares, then the heritable variance."""
+    found, tested = measured_arms(), planned(bullet=False)
+    values = [
+        [float(row["share"]) for arm in some for row in found["cheetah", False, arm].values()]
+        for some in (("fixed",), TWO_STARTS)
+    ]
+    one, two = (f"{100 * min(each):.0f} to {100 * max(each):.0f} %" for each in values)
+    amount = sorted(each[0][0].value for each in tested.values())
+    p = [max(each[number][1] for each in tested.values()) for number in (0, 1)]
+    return (
+        f"{one} with one fixed start in training, {two} with two ({SEEDS} seeds, three of them known when the test was "
+        f"planned; three rules, p = {p[1]:.2g} each); its amount is {amount[0]:.1f} to {amount[-1]:.1f} times as large "
+        f"(p = {p[0]:.2g}{': not decided' * (p[0] >= LEVEL)})"
+    )
 
 
 def arms() -> str:
@@ -219,7 +227,8 @@ def correlations(rows: Sequence[Row], trained: dict[str, Row]) -> str:
     """Return rank correlations: of heritable variance with adaptation, and of the ants' share with their distance."""
     heritable = [float(row["heritable"]) for row in rows]
     found = spearmanr(heritable, [float(row["best_elsewhere"]) for row in rows]).statistic
-    words = [f"Rank correlation of heritable variance with `best elsewhere`: {found:.2f} ({len(rows)} means)"]
+    means = f"{len(rows)} measurements of {len({row['digest'] for row in rows})} means"
+    words = [f"Rank correlation of heritable variance with `best elsewhere`: {found:.2f} ({means})"]
     homes = [(float(row["heritable"]), trained[row["digest"]]) for row in rows if row["digest"] in trained]
     adapted = [
         (variance, (float(home["adapt_left"]) + float(home["adapt_right"])) / 2, home["algorithm"], home["generations"])
