@@ -459,7 +459,8 @@ def bullet_check(rows: Sequence[Row]) -> str:
     groups: dict[str, list[tuple[Row, Row]]] = {}
     for row, home in in_bullet(rows):
         length = home["generations"] if int(home["generations"]) < 95 else "95 to 100"
-        name = f"{row['robot']}, {home['algorithm']}, {home['rules']} rules, {length} generations"
+        rules = f"{home['rules']} rules" if home["rules"] != "other" else f"text rules but {home['changed']}"
+        name = f"{row['robot']}, {home['algorithm']}, {rules}, {length} generations"
         groups.setdefault(name, []).append((row, home))
     table = []
     for name, pairs in sorted(groups.items(), reverse=True):
