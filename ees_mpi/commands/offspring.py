@@ -229,7 +229,9 @@ def read_parent(
         if len(start.mean) > config.population.components:
             raise ConfigError(f"{policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component")
         if len(start.mean) < config.population.components:
-            raise ConfigError(f"{policy} is one mean of a mixture; sample its run with --component instead")
+            raise ConfigError(
+                f"{policy} has one mean, and its config a mixture; expected `measure`, or its run with --component"
+            )
         start = start.fitted(str(policy), config)
         mean, std = start.statistics
         about = {**start.about, **({"objective": label} if label else {})}

@@ -152,6 +152,11 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         moments = {name: run[name][generation] for name in config.method.inherited if name in run.names}
         if not np.isfinite(learned["mean"]).all():
             raise RunFileError(f"{run.path} is damaged: its mean of generation {generation} is not finite")
+    if run.attributes["kind"] == "study" and last:  # of any policy: those of other programs have no least std
+        acted = run.observation_statistics(min(generation, last - 1))[1]
+        if not np.allclose(acted, State(0, {}, {}, sums).observation_mean_std()[1], rtol=1e-6):
+            smallest = f"the smallest std of its normaliser is {acted.min():g}, and a run has no such"
+            raise ConfigError(f"{run.path} cannot pass on its policy: {smallest}; expected the policy itself")
     about = {
         "path": run.path.name,  # without its folder: files are passed on
         "run_id": run.run_id,

@@ -104,6 +104,8 @@ def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: P
     twice = ("--normaliser", tmp_path / "stats.npz", "-o", tmp_path / "no.h5")
     code, line = refusal("measure", tmp_path / "own.safetensors", *WORDS, *twice)
     assert code == 2 and "its own normaliser" in line
+    code, line = refusal("export", tmp_path / "own.h5", "--policy", "-o", tmp_path / "policy.npz")
+    assert code == 2 and "smallest std of its normaliser is 0.05" in line and not (tmp_path / "policy.npz").exists()
 
 
 def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path) -> None:
