@@ -180,8 +180,8 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
     parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.tolist()])
     again = population.draw(stream(config.run.seed, "second generation", row), noise, config.task.parameters)
     again = replace(again, parent=np.arange(population.size, dtype=np.int32) % len(parents))
-    work = Work({**learned, "mean": parents}, again, parent.statistics, np.zeros(population.size, np.bool_))
-    outcomes = outcomes_of(evaluation, work, population.size, row, "second generation")
+    mutated = {**learned, "mean": parents}
+    outcomes = offspring_of(evaluation, mutated, again, parent.statistics, row, name="second generation")
     other = np.asarray(outcomes.by_start)[:, 1:, -axes:].mean(axis=1)
     response = []
     for number, direction in enumerate(directions):
@@ -285,12 +285,18 @@ def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int, st
 
 
 def offspring_of(
-    evaluation: Evaluation, learned: Arrays, drawn: Draw, statistics: Statistics, row: int = 0, with_mean: bool = False
+    evaluation: Evaluation,
+    learned: Arrays,
+    drawn: Draw,
+    statistics: Statistics,
+    row: int = 0,
+    with_mean: bool = False,
+    name: str = "offspring",
 ) -> Outcomes:
     """Return the outcomes of all offspring of learned arrays; `with_mean`: and last that of the unperturbed mean."""
     size = evaluation.config.population.size
     work = Work(learned, drawn, statistics, np.zeros(size, np.bool_))
-    outcomes = outcomes_of(evaluation, work, size + with_mean, row)
+    outcomes = outcomes_of(evaluation, work, size + with_mean, row, name)
     if (valid := int(outcomes.valid[:size].sum())) < 2:
         raise collective(TaskError(f"{size - valid} of {size} offspring are not finite"))
     return outcomes
