@@ -28,6 +28,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.files import replaced
+
 Floats = NDArray[np.float64]
 LAST, FEW, SHOWN = 1000, 60, 20  # offspring of the last generation; of a shown one; shown generations, at most
 FARTHEST = 1e4  # a generation with a robot beyond this has no mean; newer runs count such a robot as invalid
@@ -219,8 +221,7 @@ def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
     }
     if any(run.mutations for run in runs):
         sizes |= {"direction": 2, "mutation": 40, "evaluation": 10}
-    fresh = path.with_suffix(".new")
-    with h5py.File(fresh, "w", track_order=False, libver=("v110", "v110")) as file:
+    with replaced(path) as fresh, h5py.File(fresh, "w", track_order=False, libver=("v110", "v110")) as file:
         file.attrs["format"], file.attrs["format_version"] = "ees_mpi block of runs", 1
         file.attrs["description"] = (__doc__ or "").partition("\n")[0]
         _texts(file, "run", [run.name for run in runs]).make_scale("run")
@@ -264,7 +265,6 @@ def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
                     _texts(group, name, np.atleast_1d(array).tolist())
                 else:
                     group.create_dataset(name, data=array, chunks=array.shape, track_times=False, **PACKED)
-    fresh.replace(path)
 
 
 def _texts(file: h5py.File, name: str, texts: Sequence[str]) -> Any:
