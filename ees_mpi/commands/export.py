@@ -149,6 +149,7 @@ def check_policy(out: Path, task: Task, source: Path, overwrite: bool, option: s
 
 
 def loader_of(out: Path) -> Path:
+    """Return the Python file beside a policy."""
     return out.with_name(re.sub(r"\W", "_", out.stem) + ".py")
 
 

@@ -214,7 +214,7 @@ def _end_at_once(ranks: Ranks, number: int = signal.SIGINT) -> NoReturn:
     twice = " twice" if process.interrupted() else ""
     said = f"interrupted{twice}; the job ends at once. {ranks.advice}"
     if number == signal.SIGUSR1:
-        said = "stopped by SIGUSR1 before its end; such a command begins from zero again; more ranks make it shorter"
+        said = "this command was stopped by SIGUSR1 and cannot go on: it begins from zero; more ranks make it shorter"
     signal.signal(number, signal.SIG_IGN)
     ranks.take_turn()
     say_on_stderr(f"ees-mpi: {said}\n")

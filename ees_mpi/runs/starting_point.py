@@ -154,9 +154,10 @@ def read(run: Run, generation: int | None) -> StartingPoint:
             raise RunFileError(f"{run.path} is damaged: its mean of generation {generation} is not finite")
     if run.attributes["kind"] == "study" and last:  # of any policy: those of other programs have no least std
         acted = run.observation_statistics(min(generation, last - 1))[1]
-        if not np.allclose(acted, State(0, {}, {}, sums).observation_mean_std()[1], rtol=1e-6):
-            smallest = f"the smallest std of its normaliser is {acted.min():g}, and a run has no such"
-            raise ConfigError(f"{run.path} cannot pass on its policy: {smallest}; expected the policy itself")
+        ours = State(0, {}, {}, sums).observation_mean_std()[1]
+        if not np.allclose(acted, ours, rtol=1e-6):
+            least = f"the smallest std of its normaliser is {acted.min():g}, and a run has stds of at least"
+            raise ConfigError(f"{run.path}: {least} {ours.min():g}; expected the file of the policy instead")
     about = {
         "path": run.path.name,  # without its folder: files are passed on
         "run_id": run.run_id,

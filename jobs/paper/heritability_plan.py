@@ -170,8 +170,8 @@ def shares() -> str:
     p = [max(each[number][1] for each in tested.values()) for number in (0, 1)]
     return (
         f"{one} with one fixed start in training, {two} with two ({SEEDS} seeds, three of them known when the test was "
-        f"planned; three rules, p = {p[1]:.2g} each); its amount is {amount[0]:.1f} to {amount[-1]:.1f} times as large "
-        f"(p = {p[0]:.2g}{': not decided' * (p[0] >= LEVEL)})"
+        f"planned; three rules, p = {p[1]:.2g} each); that variance itself is {amount[0]:.1f} to {amount[-1]:.1f} "
+        f"times as large (p = {p[0]:.2g}{': not decided' * (p[0] >= LEVEL)})"
     )
 
 
@@ -184,10 +184,10 @@ def arms() -> str:
         ways = [[100 * float(row[way]) for way in ("left", "right", "quarter") if row[way]] for row in rows]
         sides = ", ".join(" / ".join(f"{share:.0f}" for share in each) for each in ways)
         shown = [_each(rows, "heritable"), _each(rows, "share", 2), _each(rows, "interaction")]
-        shown += [_each(rows, "distance"), sides, _each(rows, "best_elsewhere")]
+        shown += [_each(rows, "realised", 2), _each(rows, "distance"), sides, _each(rows, "best_elsewhere")]
         cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown))
     where = "left / right (ant: commonest quarter), %"
-    head = ("heritable", "share", "interaction", "distance", where, "best elsewhere")
+    head = ("heritable", "share", "interaction", "realised", "distance", where, "best elsewhere")
     return lines(("arm, seeds in order", *head), cells)
 
 

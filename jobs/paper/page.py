@@ -596,8 +596,8 @@ def short_answer(rows: Sequence[Row]) -> str:
         f"{over_standard(rows, 'cheetah', MAXVAR)[0].partition(';')[0]} (the paper: 0.92; "
         f"n = {len(late(rows, 'cheetah', MAXVAR))}; with these rules nearly the same method). With the whitening that "
         f"the paper's text prescribes instead of ranks MaxEnt has {whitened(rows)}.",
-        f"Ant: an even ring of mutations is there in {plan['ring'].found}, with whitening instead of ranks in "
-        f"{whitened_rings(rows)}. Standard{ahead_words(rows).removeprefix('Standard')}.",
+        f"Ant: an even ring of mutations is there in {plan['ring'].found} of MaxEnt, with whitening instead of ranks "
+        f"in {whitened_rings(rows)}. {ahead_words(rows)}.",
         "Distance after adaptation (the best of 40 mutations; MAML: a gradient step), cheetah: "
         f"{against_maml(rows, 'released')}. The paper has MaxEnt ahead.",
         f"Beyond the paper: of a cheetah's variety, what does not change with its start is {shares()}. Equal rollouts, "
