@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import make_release
@@ -49,12 +50,13 @@ def run(empty: Path, *words: object) -> str:
 
 @pytest.mark.slow
 def test_the_wheel_of_the_sdist_has_every_source_and_works_by_itself(tmp_path: Path) -> None:
-    copy, empty = shutil.copytree(CHECKOUT, tmp_path / "copy", symlinks=True, ignore=left_out), tmp_path / "empty"
+    copy, empty = shutil.copytree(CHECKOUT, tmp_path / "copy", ignore=left_out), tmp_path / "empty"
     sdist = build("sdist", copy, tmp_path)
     subprocess.run(["tar", "-xzf", sdist, "-C", tmp_path], check=True)
     wheel = build("wheel", tmp_path / sdist.name.removesuffix(".tar.gz"), tmp_path)
     check_that_every_source_is_in_it_and_nothing_else(wheel, sdist)
     install(wheel, empty)
+    check_that_an_editable_install_has_the_same_job_scripts(copy, empty)
     check_that_it_trains_draws_and_prints(empty)
     check_that_its_job_scripts_run(empty)
 
@@ -65,13 +67,31 @@ def check_that_every_source_is_in_it_and_nothing_else(wheel: Path, sdist: Path) 
     sources = {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()}
     sources = {name for name in sources if not name.startswith(made) and "__pycache__" not in name}
     assert not make_release.stray(wheel, sources) and not make_release.stray(sdist, sources)
-    assert {"ees_mpi/jobs/train.slurm", "tests/conftest.py", "tools/test"} <= set(make_release.names_in(sdist))
+    assert {"jobs/train.slurm", "tests/conftest.py", "tools/test"} <= set(make_release.names_in(sdist))
+    assert {"ees_mpi/jobs/train.slurm", "ees_mpi/jobs/examples/own_task.toml"} <= set(make_release.names_in(wheel))
     (few,) = (name for name in sources if name.endswith("format.md"))
     wrong = make_release.stray(sdist, sources - {few} | {"tests/forgotten.py"})
     assert [each.partition(": ")[2] for each in wrong] == [
         f"{few} should not be in it",
         "tests/forgotten.py is not in it",
     ]
+
+
+def check_that_an_editable_install_has_the_same_job_scripts(copy: Path, empty: Path) -> None:
+    made, editable = copy.parent / "made", copy.parent / "editable"
+    made.mkdir()
+    install(build("editable", copy, made), editable)
+    run(editable, "ees-mpi", "jobs", "--copy", "jobs")
+    assert run(editable, "ees-mpi", "jobs") == run(empty, "ees-mpi", "jobs")
+
+
+def test_the_list_of_packages_has_every_folder_of_modules() -> None:
+    with (CHECKOUT / "pyproject.toml").open("rb") as file:
+        listed = tomllib.load(file)["tool"]["setuptools"]["packages"]
+    folders = {path.parent.relative_to(CHECKOUT) for path in (CHECKOUT / "ees_mpi").rglob("*.py")}
+    assert listed == sorted({*(".".join(folder.parts) for folder in folders), "ees_mpi.jobs"}), (
+        "pyproject.toml, tool.setuptools.packages: list every folder of the package, in this order"
+    )
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")

@@ -22,7 +22,7 @@ MARK = "FILL IN" + ":"  # in two parts: this file has no such place
 APART = ("jobs/paper/results/", "jobs/paper/shelf/", "jobs/paper/pictures/")  # not in the sdist, but in an archive
 SMALL_FILES = "8fa8da2"  # the last commit that has the small files of each run; later ones are not in git
 KEPT = ("results", "shelf")
-LINK = "ees_mpi/jobs/"  # in a checkout a link to jobs/; a folder in wheel and sdist
+MAPPED = "ees_mpi/jobs/"  # in the wheel the folder jobs/ of checkout and sdist
 SIZES = {"wheel": 2e6, "sdist": 3e6, "file": 3e5}  # the largest allowed, in bytes
 
 
@@ -68,19 +68,23 @@ def names_in(archive: Path) -> dict[str, int]:
         return {each.name.partition("/")[2]: each.size for each in members if each.isfile()}
 
 
+def in_wheel(name: str) -> bool:
+    """Return whether a file of the commit belongs into the wheel: the package, the job scripts and the examples."""
+    return name.startswith(("ees_mpi/", "jobs/examples/")) or bool(re.fullmatch(r"jobs/[^/]+", name))
+
+
 def stray(archive: Path, sources: set[str]) -> list[str]:
     """Return everything that is wrong with the contents of a wheel or an sdist; `sources`: the files of the commit."""
-    wheel, found, wrong = archive.suffix == ".whl", names_in(archive), []
+    wheel, wrong = archive.suffix == ".whl", []
+    found = {name.replace(MAPPED, "jobs/", 1) if wheel else name: size for name, size in names_in(archive).items()}
     for name, size in found.items():
-        source = name.replace(LINK, "jobs/", 1) if name.startswith(LINK) else name
         made = re.match(r"[\w.-]+\.dist-info/" if wheel else r"PKG-INFO$|setup\.cfg$|ees_mpi\.egg-info/", name)
-        outside = (wheel and not name.startswith("ees_mpi/")) or name.startswith(APART)
-        if not made and (outside or source not in sources):
+        outside = (wheel and not in_wheel(name)) or name.startswith(APART)
+        if not made and (outside or name not in sources):
             wrong.append(f"{name} should not be in it")
         if size > SIZES["file"]:
             wrong.append(f"{name} has {size / 1e6:.1f} MB")
-    wanted = {name for name in sources if name.startswith("ees_mpi/") or not wheel}
-    wanted = {name for name in wanted if not name.startswith((".", *APART)) and name != LINK.rstrip("/")}
+    wanted = {name for name in sources if not name.startswith((".", *APART)) and (not wheel or in_wheel(name))}
     wrong += [f"{name} is not in it" for name in sorted(wanted - set(found))]
     if archive.stat().st_size > SIZES["wheel" if wheel else "sdist"]:
         wrong.append(f"it has {archive.stat().st_size / 1e6:.1f} MB")

@@ -7,15 +7,17 @@ from pathlib import Path
 
 from ees_mpi.errors import ConfigError
 
-JOBS = Path(__file__).parents[1] / "jobs"  # in a checkout a link to the folder of that name
+PACKAGE = Path(__file__).parents[1]
+# The build puts the folder jobs of a checkout into the package.
+JOBS = next((path for path in (PACKAGE / "jobs", PACKAGE.parent / "jobs") if path.is_dir()), PACKAGE / "jobs")
 
 
 def job_files() -> list[Path]:
     """Return the job scripts and the files that they need, and the examples."""
     if not JOBS.is_dir():
         raise ConfigError(f"expected the job scripts in {JOBS}; install the package again")
-    files = [path for folder in (JOBS, JOBS / "examples") for path in sorted(folder.iterdir())]
-    return [path for path in files if path.is_file()]
+    files = [*sorted(JOBS.iterdir()), *sorted((JOBS / "examples").rglob("*"))]
+    return [path for path in files if path.is_file() and "__pycache__" not in path.parts]
 
 
 def describe(file: Path) -> str:
@@ -43,7 +45,7 @@ def copy_jobs(folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for file, copy in copies.items():
             if not copy.exists():
-                copy.parent.mkdir(exist_ok=True)
+                copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(file, copy)
                 copy.chmod(0o755 if file.read_bytes().startswith(b"#!") else 0o644)
     except OSError as error:

@@ -6,8 +6,8 @@ from pathlib import Path
 from support.program import CHECKOUT, done, refused
 
 JOBS = CHECKOUT / "jobs"
-FILES = [path for folder in (JOBS, JOBS / "examples") for path in folder.iterdir() if path.is_file()]
-SCRIPTS = {str(path.relative_to(JOBS)) for path in FILES}
+FILES = [path for path in (*JOBS.iterdir(), *(JOBS / "examples").rglob("*")) if path.is_file()]
+SCRIPTS = {str(path.relative_to(JOBS)) for path in FILES if "__pycache__" not in path.parts}
 
 
 def contents(folder: Path) -> dict[str, bytes]:
