@@ -4,11 +4,12 @@ The map of the package. A module or folder imports only from lines below its own
 
     cli/             the command `ees-mpi`: options from typed signatures; parses, calls, prints
     analysis/        offline: reads run files, never starts MPI
-    commands/        the options of commands (`requests`, `arguments`) and their work; Python: `api`, `ask_tell`
+    commands/        the options of commands (`requests`, `arguments`) and their work; Python: `api`
+    ask_tell.py      `Strategy`: the algorithm for a loop that the user writes
     runs/            the life of a run: start or reopen it, show its progress
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     maml/            the second method, MAML with TRPO; its settings are in config/
-    strategy.py      the update of an evolution strategy, `ask` and `tell`; no other module computes one
+    update.py        the update of an evolution strategy, `ask` and `tell`; no other module computes one
     generation/      the parts that the generations of all methods share: state, evaluation, results
     store/           the run file: layout, journal, HDF5, reader, writer, lock
     config/          the typed config, its keys, its changes; the method of evolution strategies; names of sweeps
@@ -32,8 +33,8 @@ from typing import TYPE_CHECKING, Any
 from ees_mpi.version import __version__
 
 if TYPE_CHECKING:
+    from ees_mpi.ask_tell import Strategy
     from ees_mpi.commands.api import adapt, load_config, measure, presets, sample, signal, train
-    from ees_mpi.commands.ask_tell import Strategy
     from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TaskError, TrustError
     from ees_mpi.store.reader import Run, open_run
 
@@ -43,7 +44,7 @@ _NAMES = {
     "errors": ("ConfigError", "EesError", "Interrupted", "LaunchError", "RunFileError", "TaskError", "TrustError"),
     "store.reader": ("Run", "open_run"),
     "commands.api": ("adapt", "load_config", "measure", "presets", "sample", "signal", "train"),
-    "commands.ask_tell": ("Strategy",),
+    "ask_tell": ("Strategy",),
 }
 
 __all__ = [

@@ -29,7 +29,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, pack, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.writer import RunWriter
-from ees_mpi.strategy import Update
+from ees_mpi.update import Update
 
 
 @dataclass

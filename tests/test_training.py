@@ -11,9 +11,9 @@ from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.strategy import Update
 from ees_mpi.tasks.interference import OPTIMUM
 from ees_mpi.training import train
+from ees_mpi.update import Update
 
 CHOSEN = ("population.name=chosen", "population.components=4", "objective.name=nsr", "objective.neighbors=2")
 

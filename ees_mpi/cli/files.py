@@ -142,9 +142,9 @@ def config(
     as_json: Json = False,
 ) -> None:
     """Print the whole config of a preset, a config file or a run file."""
-    from ees_mpi.commands.arguments import source_of
     from ees_mpi.config import keys as listing
     from ees_mpi.registry import flat
+    from ees_mpi.registry.toml import source_of
     from ees_mpi.runs.start import load
 
     if source is None and not keys:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ees_mpi import ranks
-from ees_mpi.commands.arguments import function, settings_of, source_of
+from ees_mpi.commands.arguments import function
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainOptions
 from ees_mpi.errors import Interrupted
+from ees_mpi.registry.toml import settings_of, source_of
 from ees_mpi.terminal import say
 
 if TYPE_CHECKING:

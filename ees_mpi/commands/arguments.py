@@ -9,18 +9,16 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from types import FunctionType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ees_mpi import machine
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.registry import beside, trusting
-from ees_mpi.registry.toml import Setting
+from ees_mpi.registry import beside
+from ees_mpi.registry.computing import computing
+from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
 from ees_mpi.terminal import is_utf8
 
 if TYPE_CHECKING:
@@ -153,15 +151,9 @@ def counted(name: str, number: int, count: int) -> int:
     return number % count
 
 
-def _path_of_a_run(value: Any) -> Any:
-    """Return the path of an open run; anything else as it is."""
-    path = getattr(value, "path", None)
-    return path if isinstance(path, Path) and hasattr(value, "run_id") else value
-
-
 def _policy(name: str, value: Any) -> Any:
     """Return a policy: the name of a file or of an open run as a text; functions, modules and arrays as they are."""
-    value = _path_of_a_run(value)
+    value = path_of_a_run(value)
     if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
         return str(file_name(name, value))
     return value
@@ -174,29 +166,6 @@ def _panel(name: str, text: str) -> tuple[int, int]:
     if not all(side % 2 == 0 and 64 <= side <= 4096 for side in (width, height)):
         raise ConfigError(f"{name} {text}: expected WIDTHxHEIGHT in even numbers of pixels from 64 on, e.g. 320x240")
     return width, height
-
-
-def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
-    """Return settings such as {"population.std": 0.05} as pairs."""
-    if not isinstance(settings or {}, Mapping):
-        raise ConfigError(f'settings: expected a dict such as {{"population.std": 0.05}}, got {settings!r:.80}')
-    return tuple((str(key), _toml_value(value, str(key))) for key, value in (settings or {}).items())
-
-
-def source_of(source: Any) -> Any:
-    """Return the source of a config: a run file (a Path), a preset or a .toml file (a text), tables, or a Config."""
-    source = _path_of_a_run(source)
-    if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
-        run = path.suffix != ".toml" and os.path.exists(path) and not path.is_dir()
-        return path if run else os.fspath(source)
-    if isinstance(source, Mapping):
-        return _toml_value(source, "")
-    if hasattr(source, "to_toml"):
-        return source
-    raise ConfigError(
-        f"config: expected the name of a preset, a path, a dict or a Config; got {type(source).__name__} {source!r:.80}"
-    )
 
 
 POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-LARGEST)
@@ -293,35 +262,3 @@ def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P
         return call
 
     return wrap
-
-
-@contextmanager
-def computing(trust: bool) -> Iterator[None]:
-    """Compute with one thread in a block; `trust`: run the code that run files name."""
-    with machine.one_thread(), trusting(trust):
-        from ees_mpi.registry import own
-
-        own.forget()
-        yield
-
-
-def _toml_value(value: Any, key: str) -> Any:
-    """Return a value as TOML can hold it; a class or function becomes its name, "module:name"."""
-    if hasattr(value, "tolist"):  # a number or an array of numpy
-        return value.tolist()
-    if isinstance(value, str) and not is_utf8(value):
-        raise ConfigError(f"{key}: expected UTF-8, got {value!a:.80}")
-    if isinstance(value, (str, bool, int, float)):
-        return value
-    if isinstance(value, os.PathLike):
-        return os.fspath(value)
-    if isinstance(value, Mapping):
-        inner = {str(name): (item, f"{key}.{name}".lstrip(".")) for name, item in value.items()}
-        return {name: _toml_value(item, path) for name, (item, path) in inner.items() if item is not None}
-    if isinstance(value, (list, tuple)):
-        return [_toml_value(item, key) for item in value]
-    if isinstance(value, (type, FunctionType)):
-        if not value.__qualname__.isidentifier():
-            raise ConfigError(f"{key}: expected a class or function at the top of a module, got {value.__qualname__}")
-        return f"{value.__module__}:{value.__qualname__}"
-    raise ConfigError(f"{key}: expected a value that TOML can hold, got {type(value).__name__} {value!r:.80}")

@@ -16,8 +16,8 @@ from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import LEADING, Draw, Outcomes, behavior_columns
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
-from ees_mpi.strategy import Update
 from ees_mpi.terminal import clock
+from ees_mpi.update import Update
 
 ROLLOUTS = 3  # timed by each process
 TABLE = 2**24  # floats of the noise table for timing an update: larger than a cache, and quick to generate

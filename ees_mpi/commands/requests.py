@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ees_mpi.commands import arguments as kinds
 from ees_mpi.commands.arguments import FILE, POLICY, POSITIVE, RUN_FILE, SETTINGS, SOURCE, Name, Option, whole
+from ees_mpi.registry.toml import settings_of
 
 if TYPE_CHECKING:
     from ees_mpi.config import Config
@@ -270,7 +271,7 @@ class CompareRequest:
 
 def changes_of(settings: Any) -> Sequence[Any]:
     """Return the changes of a config: the words of the command line, or the pairs of Python's dict."""
-    return kinds.settings_of(settings) if isinstance(settings, Mapping) else settings or ()
+    return settings_of(settings) if isinstance(settings, Mapping) else settings or ()
 
 
 def policy_of(policy: Any, request: TrainOptions | MeasureRequest) -> "PolicySource":

@@ -38,7 +38,7 @@ from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.strategy import Update
+from ees_mpi.update import Update
 
 Indices = NDArray[np.int64]
 GENERATIONS = 5  # measured by default

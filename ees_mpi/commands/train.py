@@ -5,21 +5,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.commands.arguments import source_of
 from ees_mpi.commands.requests import TrainOptions, changes_of, policy_of
-from ees_mpi.config import with_base, written
 from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import beside, check_trust, texts
-from ees_mpi.registry.toml import tables
+from ees_mpi.registry import beside
 from ees_mpi.runs import session
+from ees_mpi.runs.loop_config import sections_of
 from ees_mpi.runs.session import Callback
-from ees_mpi.runs.start import TrainRequest, load, stall_minutes
+from ees_mpi.runs.start import TrainRequest, stall_minutes
 from ees_mpi.tasks.function import give
 from ees_mpi.terminal import say
-
-# The sections of a loop or a function of the user that has no others.
-DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
 
 
 def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[[Ranks], Path]:
@@ -57,18 +52,3 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
         callback=callback,
         curves=curves,
     )
-
-
-def sections_of(source: Any) -> dict[str, Any]:
-    """Return the tables of a preset, a .toml file, a run file, a dict or a Config, whose task will be replaced.
-
-    What is missing is `DEFAULT`. The code that a run file names, except its task, must be trusted.
-    """
-    source = source_of({} if source is None else source)
-    if isinstance(source, Path):
-        found = load(source, ()).sections()
-        for key, text in texts({name: table for name, table in found.items() if name != "task"}):
-            check_trust(text, key)
-    else:
-        found = with_base(tables(written(source), (), str(source)))
-    return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}

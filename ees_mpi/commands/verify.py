@@ -33,7 +33,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.own import sources
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, open_run
-from ees_mpi.strategy import Update
+from ees_mpi.update import Update
 
 GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32

@@ -1,7 +1,10 @@
 """The tables of a config: from TOML text or from Python, changed by settings."""
 
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 from ees_mpi.errors import ConfigError
@@ -84,3 +87,54 @@ def value_of(text: str, source: str) -> Any:
 
 def short(text: str) -> str:
     return text if len(text) < 200 else f"{text[:180]} ..."
+
+
+def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
+    """Return settings such as {"population.std": 0.05} as pairs."""
+    if not isinstance(settings or {}, Mapping):
+        raise ConfigError(f'settings: expected a dict such as {{"population.std": 0.05}}, got {settings!r:.80}')
+    return tuple((str(key), _toml_value(value, str(key))) for key, value in (settings or {}).items())
+
+
+def source_of(source: Any) -> Any:
+    """Return the source of a config: a run file (a Path), a preset or a .toml file (a text), tables, or a Config."""
+    source = path_of_a_run(source)
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        run = path.suffix != ".toml" and os.path.exists(path) and not path.is_dir()
+        return path if run else os.fspath(source)
+    if isinstance(source, Mapping):
+        return _toml_value(source, "")
+    if hasattr(source, "to_toml"):
+        return source
+    raise ConfigError(
+        f"config: expected the name of a preset, a path, a dict or a Config; got {type(source).__name__} {source!r:.80}"
+    )
+
+
+def path_of_a_run(value: Any) -> Any:
+    """Return the path of an open run; anything else as it is."""
+    path = getattr(value, "path", None)
+    return path if isinstance(path, Path) and hasattr(value, "run_id") else value
+
+
+def _toml_value(value: Any, key: str) -> Any:
+    """Return a value as TOML can hold it; a class or function becomes its name, "module:name"."""
+    if hasattr(value, "tolist"):  # a number or an array of numpy
+        return value.tolist()
+    if isinstance(value, str) and not is_utf8(value):
+        raise ConfigError(f"{key}: expected UTF-8, got {value!a:.80}")
+    if isinstance(value, (str, bool, int, float)):
+        return value
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        inner = {str(name): (item, f"{key}.{name}".lstrip(".")) for name, item in value.items()}
+        return {name: _toml_value(item, path) for name, (item, path) in inner.items() if item is not None}
+    if isinstance(value, (list, tuple)):
+        return [_toml_value(item, key) for item in value]
+    if isinstance(value, (type, FunctionType)):
+        if not value.__qualname__.isidentifier():
+            raise ConfigError(f"{key}: expected a class or function at the top of a module, got {value.__qualname__}")
+        return f"{value.__module__}:{value.__qualname__}"
+    raise ConfigError(f"{key}: expected a value that TOML can hold, got {type(value).__name__} {value!r:.80}")

@@ -30,7 +30,7 @@ from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks
-from ees_mpi.strategy import Update
+from ees_mpi.update import Update
 
 D = 70
 NOISE = Noise(3, 1 << 18)

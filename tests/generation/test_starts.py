@@ -20,7 +20,7 @@ from ees_mpi.generation.state import first_state
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Batch, Outcome
 from ees_mpi.ranks import Ranks
-from ees_mpi.strategy import Update
+from ees_mpi.update import Update
 
 TINY = ("task.steps=4", "task.hidden=[4]", "population.size=4", "noise.size=20000", "run.generations=2")
 

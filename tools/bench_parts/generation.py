@@ -20,8 +20,8 @@ from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Outcomes, unpack
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.writer import RunWriter
-from ees_mpi.strategy import Update
 from ees_mpi.training import EvolutionJob, train
+from ees_mpi.update import Update
 
 STEPS = 2
 LONG = 1000

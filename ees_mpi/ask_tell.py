@@ -1,6 +1,6 @@
 """`ees_mpi.Strategy`: the algorithm for a loop that the user writes. `docs/ask_tell.md` explains it.
 
-`ask` hands out the individuals of this rank, `tell` takes their behaviours and makes the update of `strategy.py`. Under
+`ask` hands out the individuals of this rank, `tell` takes their behaviours and makes the update of `update.py`. Under
 mpirun all ranks make the same calls. With `record`, every generation is committed to an ordinary run file.
 """
 
@@ -8,9 +8,8 @@ import atexit
 import hashlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,28 +20,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi import config as configs
 from ees_mpi import machine
-from ees_mpi.commands.arguments import AT_LEAST_ONE, computing, settings_of, source_of
-from ees_mpi.commands.train import sections_of
 from ees_mpi.config import Config, Evolution
-from ees_mpi.config.changes import FAMILIES
-from ees_mpi.errors import ConfigError, RunFileError, TaskError, located
-from ees_mpi.files import check_folder
+from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
 from ees_mpi.generation.rollouts import mean_behavior, start_seeds
 from ees_mpi.generation.state import State, state_of
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, behavior_columns, doubles, unpack
 from ees_mpi.ranks import Ranks, UserLoop
-from ees_mpi.registry import Part
-from ees_mpi.registry.own import sources
+from ees_mpi.registry.computing import computing
 from ees_mpi.runs.broadcast import read_on_root
-from ees_mpi.runs.start import reopen
-from ees_mpi.store.reader import open_run
-from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, has_results
-from ees_mpi.strategy import Update
+from ees_mpi.runs.loop_config import config_of
+from ees_mpi.runs.recording import NO_END, Recording, reopen_loop
 from ees_mpi.training import commit
+from ees_mpi.update import Update
 
-NO_END = 10**6  # generations of a recorded run whose end is not known
 LARGEST = 1 << 30  # bytes of the individuals that are in memory at a time
 
 
@@ -63,8 +54,6 @@ class Strategy:
     config: Config
     metrics: dict[str, float]  # the numbers of the last generation: entropy, fitness_mean, gradient_norm and others
     sampled: NDArray[np.bool_]  # [n] which of the rows that `ask` returned last feed the observation normaliser
-    _create: Callable[[Config], RunWriter] | None  # on rank 0: makes a new file
-    _writer: RunWriter | None  # on rank 0
 
     def __init__(
         self,
@@ -102,16 +91,9 @@ class Strategy:
                 if isinstance(loop_config.method, Evolution):
                     loop_config.method.check_means(loop_config.population)
                 state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
-                if loop.ranks.is_root and target:
-                    check_folder(target)
-                    if overwrite:
-                        check_ours(target)
-                    elif target.exists() and has_results(target):
-                        again = "Strategy.resume continues it, overwrite=True starts again"
-                        raise RunFileError(f"{target} exists already; {again}")
-            self._begin(loop, loop_config, state, target is not None)
-            if loop.ranks.is_root and target:
-                self._create = partial(RunWriter.create, target, state=state.arrays(), overwrite=overwrite)
+                here = target if loop.ranks.is_root else None
+                recording = Recording.new(here, state, overwrite) if here else Recording()
+            self._begin(loop, loop_config, state, recording, target is not None)
         self._pin_threads()
 
     @classmethod
@@ -125,34 +107,28 @@ class Strategy:
         """
         self = cls.__new__(cls)
         with computing(trust):
-            loop, opened = UserLoop("Strategy.resume"), list[RunWriter]()
+            loop, recording = UserLoop("Strategy.resume"), Recording()
 
             def read() -> dict[str, Any]:
-                with open_run(Path(path), allow_damaged_journal=True) as run:
-                    if (task := run.config.task_name) != "own_loop":
-                        raise ConfigError(f"{path}: its task is {task}, not a loop; ees_mpi.train continues it")
-                prepared = reopen(Path(path), generations or NO_END, force)
-                if prepared.finished:
-                    raise ConfigError(f"{path} has all of its {generations} generations; expected more generations")
-                opened.append(prepared.open())
+                prepared = reopen_loop(Path(path), generations, force)
+                recording.writer = prepared.open()
                 return {"config": prepared.config, "state": prepared.state}
 
             config, received = read_on_root(loop.ranks, read)
-            self._begin(loop, config, State.from_arrays(received["state"]), True)
-            self._writer = opened[0] if opened else None
+            self._begin(loop, config, State.from_arrays(received["state"]), recording, True)
             self._open_file(loop.ranks)
         self._pin_threads()
         return self
 
-    def _begin(self, loop: UserLoop, config: Config, state: State, recorded: bool) -> None:
+    def _begin(self, loop: UserLoop, config: Config, state: State, recording: Recording, recorded: bool) -> None:
         """Check that all ranks begin alike, and fill the noise table."""
         ranks = loop.ranks
         ranks.check_same(state.digest(), "the first mean (draw it with a fixed seed)")
         ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
         self._update = Update.open(config, ranks)
-        self._loop, self.config, self._state, self._recorded = loop, config, state, recorded
-        self._create = self._writer = None
+        self._loop, self.config, self._state = loop, config, state
+        self._recording, self._recorded = recording, recorded  # recorded: there is a file, on rank 0
         self._draw: Draw | None = None
         self._asked: list[range] = []
         self._rows_given = range(0)
@@ -164,13 +140,7 @@ class Strategy:
 
     def _open_file(self, ranks: Ranks) -> None:
         """Open the file on rank 0, if there is one, and note the session in it; called on all ranks together."""
-        with ranks.together():
-            if self._create:
-                self._writer = self._create(self.config)
-            if self._writer:
-                here = {**machine.fingerprint(uses_torch(self.config)), "mpi": ranks.library, "device": "cpu"}
-                here |= sources(self.config.to_toml())
-                self._writer.begin_session(self._state.generation, ranks.size, ranks.nodes, here)
+        self._recording.begin(self.config, self._state, ranks)
         self._ready = True
 
     def _pin_threads(self) -> None:
@@ -238,7 +208,8 @@ class Strategy:
         size, parameters = self.config.population.size, self._state.mean.shape[1]
         if self._draw is None:
             self._draw, self._clock = self._update.ask(self._state), Clock()
-        chunk = None if chunk is None else AT_LEAST_ONE.check("chunk", chunk)
+        if chunk is not None and (not hasattr(chunk, "__index__") or chunk is True or chunk < 1):
+            raise ConfigError(f"chunk: expected a whole number of at least 1, got {chunk!r:.80}")
         shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
         rows = max(map(len, shares)) if chunk is None else min(chunk, size)
         if (need := 4 * rows * parameters) > LARGEST:
@@ -352,7 +323,7 @@ class Strategy:
         self._clock.lap("update")
         names = self.config.method.own_values
         record = Record(state.generation, arrays, self._clock.seconds, own_values=names)
-        record, self._commit_seconds = commit(ranks, self._writer, record, following, self._commit_seconds)
+        record, self._commit_seconds = commit(ranks, self._recording.writer, record, following, self._commit_seconds)
         self._state, self._draw, self.metrics = following, None, record.metrics
 
     def close(self, finished: bool | None = None) -> None:
@@ -361,13 +332,10 @@ class Strategy:
         finished: whether the file says that the run is complete  [default: no exception ends the program]
         """
         atexit.unregister(self.close)
-        writer, self._writer = self._writer, None
+        if finished is None:
+            finished = getattr(sys, "last_value", None) is None
         try:
-            if writer and (finished or (finished is None and getattr(sys, "last_value", None) is None)):
-                run = msgspec.structs.replace(self.config.run, generations=max(1, self._state.generation))
-                writer.note_config(replace(self.config, run=run))
-            if writer:
-                writer.close()
+            self._recording.close(self.config, self._state.generation, finished)
         finally:
             self._loop.close()
             self._threads.restore_original_limits()
@@ -389,34 +357,6 @@ def means_of(mean: ArrayLike) -> Singles:
     if means.ndim != 2 or means.size == 0 or not np.isfinite(means).all():
         raise ConfigError(f"mean: expected [D] or [K, D] finite numbers, got an array of shape {np.shape(mean)}")
     return means
-
-
-def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], keys: Mapping[str, Any]) -> Config:
-    """Return the config of a loop.
-
-    source: of everything else; parts: by section, each a name, a dict, a settings object, own code, or None
-    keys: single ones
-    """
-    sections = sections_of(source)
-    if sections.get("method", "ees") != "ees":
-        raise ConfigError(f"config: expected an evolution strategy, got method {sections['method']!r}")
-    settings = {key: value for key, value in keys.items() if value is not None}
-    for kind, part in parts.items():
-        if isinstance(part, str):
-            settings[f"{kind}.name"] = part
-        elif isinstance(part, Part):
-            sections[kind] = FAMILIES[kind].section(part)
-        elif isinstance(part, Mapping):
-            sections[kind] = part
-        elif callable(part) and not (isinstance(part, type) and issubclass(part, Part)):
-            sections[kind] = {"name": "custom", "function": part}
-        elif part is not None:
-            own = "a function" if kind == "objective" else "a class"
-            raise ConfigError(f"{kind}: expected a name, a dict, a settings object or {own} of yours, got {part!r:.80}")
-    run = {**sections.get("run", {}), "needs_start": False, "evaluate_mean_every": 0}  # the loop evaluates no mean
-    given = {key: value for key, value in task.items() if value is not None}
-    tables = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})
-    return configs.load(tables, settings_of(settings))
 
 
 def _joined(values: Any, parts: int | None) -> NDArray[Any]:

@@ -234,9 +234,9 @@ def test_a_loop_that_was_killed_resumes_with_the_same_bits(tmp_path: Path) -> No
     es = small(record=out, generations=6)
     run(es, 3)
     es.ask()
-    assert es._writer
-    es._writer.release()  # as the death of the process does
-    es._writer = None
+    assert es._recording.writer
+    es._recording.writer.release()  # as the death of the process does
+    es._recording.writer = None
     with ees_mpi.Strategy.resume(out) as again:
         assert again.state.generation == 3
         run(again, 2)
