@@ -3,7 +3,6 @@
 import shlex
 
 import heritability_plan as plan
-import numpy as np
 import pytest
 from support.program import needs_results
 
@@ -24,10 +23,3 @@ def test_every_training_is_a_config_with_the_same_number_of_rollouts(robot: str)
         config = load(words[2], [words[place + 1] for place, word in enumerate(words) if word == "--set"])
         check(config)
         assert config.population.size * config.task.rollouts == plan.ROLLOUTS and config.task.engine == "mujoco"
-
-
-def test_the_commonest_quarter_has_two_neighbouring_sectors_and_only_places_far_away() -> None:
-    turns = np.array([0.06, 0.94, 0.95, 0.3, 0.7])  # the first three are in the first and the last of eight sectors
-    place = 6 * np.stack([np.cos(2 * np.pi * turns), np.sin(2 * np.pi * turns)], axis=1)
-    assert plan.quarter(np.vstack([place, [[1.0, 1.0], [-1.0, 1.0]]])) == 3 / 5
-    assert plan.quarter(np.zeros((2, 2))) == 0

@@ -15,7 +15,12 @@ def row(algorithm: str, seed: int, distance: float, robot: str = "cheetah", **mo
     """Return a run of the plan as numbers.csv has it."""
     facts = {"robot": robot, "engine": "mujoco", "rules": "released", "changed": "", "algorithm": algorithm}
     facts |= {"kind": "training", "seed": f"{seed}", "generations": "100", "population": "10000", "run": f"r{seed}"}
-    facts |= {"direction": "0" if algorithm == "standard ES" else "", "distance_90_99": f"{distance}"}
+    facts |= {
+        "rollouts": "1",
+        "starts": "fixed",
+        "direction": "0" if algorithm == "standard ES" else "",
+        "distance_90_99": f"{distance}",
+    }
     return {**facts, **{name: f"{value}" for name, value in more.items()}}
 
 

@@ -4,14 +4,15 @@
     h5py.File("jobs/paper/results/cheetah-text.h5")["distance_mean"][:]     # [run, generation], NaN after the last one
 
 The axis `run` has the runs by name. Metrics are [run, generation]. `last_position` [run, individual, axis] has up to
-1,000 offspring of the last generation, `last_component` their means in a mixture. `shown_position` [run, shown,
-individual, axis] has some offspring of earlier generations (`shown_generation`) of robots on a line, for figures.
+1,000 offspring of the last generation, `last_component` their means in a mixture.
 `mutations` and `evaluations` [run, direction, number] are of few-shot adaptation: distances in the wanted direction.
 `policies/RUN` has the arrays of a trained mean, if the block keeps it: `results.py policy RUN OUT.npz` writes it.
+`by_start/NAME` [mutation, start, axis] has the raw places of a measurement (`measure --starts`) as float16; places.py
+computes its variances.
 `config` has the config of each run as TOML, `about` the rest as JSON: digest, sessions, machine, what it started from.
 
-A block is made from the folders that `results.py collect` writes: run.json, metrics.csv, behaviors.npz, policy.npz,
-perhaps ring.csv, and adaptations/NAME-adapt-left.json beside them.
+A block is made from the folders that `results.py collect` writes: run.json, metrics.csv, behaviors.npz, perhaps
+policy.npz, by_start.npz and ring.csv, and adaptations/NAME-adapt-left.json beside them.
 """
 
 import csv
@@ -19,7 +20,7 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,13 @@ from typing import Any
 import h5py
 import numpy as np
 from numpy.typing import NDArray
+from places import FAR, Floats, ring
 
 from ees_mpi.files import replaced
 
-Floats = NDArray[np.float64]
-LAST, FEW, SHOWN = 1000, 60, 20  # offspring of the last generation; of a shown one; shown generations, at most
+LAST = 1000  # offspring of the last generation, at most
 FARTHEST = 1e4  # a generation with a robot beyond this has no mean; newer runs count such a robot as invalid
-SECTORS, EIGHT = 12, 8  # of the measures of directions, and of the ring
+SECTORS = 12  # of the measures of directions
 POSITION, METRIC = 10, 14  # bits of the mantissa of a stored number: errors below 0.05 % and 0.003 %
 WAYS = ("left", "right")
 CLOCK = "seconds_clock"
@@ -51,7 +52,6 @@ class KeptRun:
     metrics: dict[str, Floats]  # [generation]
     last: Floats  # [n, axes]: final positions of some offspring of the last generation
     component: NDArray[np.int8]  # [n]: the mean that each of them perturbs
-    shown: dict[int, Floats] = field(default_factory=dict)  # the same of earlier generations
     mutations: dict[str, Floats] = field(default_factory=dict)  # by direction: distances of all mutations
     evaluations: dict[str, Floats] = field(default_factory=dict)  # distances of the best one from other starts
     policy: dict[str, Any] = field(default_factory=dict)  # the arrays of its policy.npz: the trained mean
@@ -98,8 +98,6 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
         metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
     last, component = positions.pop(about["generations"] - 1)
     chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
-    line = last.shape[1] == 1 and "mean" not in arrays
-    earlier = sorted(positions)[:: -(-len(positions) // SHOWN)] if positions and line else []
     adaptations = {way: _adaptation(folder, way) for way in WAYS}
     about["metrics"] = sorted(metrics)
     about["adaptations"] = {way: facts for way, (facts, *_) in adaptations.items() if facts}
@@ -111,7 +109,6 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
         metrics=metrics,
         last=last[chosen],
         component=component[chosen],
-        shown={g: positions[g][0][:FEW] for g in earlier},
         mutations={way: each[1] for way, each in adaptations.items() if each[0]},
         evaluations={way: each[2] for way, each in adaptations.items() if each[0]},
         policy=dict(np.load(folder / "policy.npz")) if means and (folder / "policy.npz").exists() else {},
@@ -125,7 +122,9 @@ def _table(path: Path) -> dict[str, Floats]:
 
 
 def _adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:
-    path = folder.parent / "adaptations" / f"{folder.name}-adapt-{way}.json"
+    measured = folder.name.removesuffix("-starts")  # an earlier generation of a run has no folder of its own
+    name = folder.name if (folder.parent / measured).is_dir() else measured
+    path = folder.parent / "adaptations" / f"{name}-adapt-{way}.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     facts = {key: found[key] for key in found if "/" not in key and key not in ("config", "format")}
     rows = [np.array(found.get(f"{name}/fitness", []), np.float64) for name in ("mutations", "evaluations")]
@@ -157,28 +156,18 @@ def measures(
             continue
         distance = np.hypot(*place.T) if place.shape[1] == 2 else np.abs(place[:, 0])
         put("distance_variance", g, distance.var())
-        put("beyond_5", g, (distance >= 5).sum())
+        put("beyond_5", g, (distance >= FAR).sum())
         if place.shape[1] == 2:
             angle = np.arctan2(place[:, 1], place[:, 0]) / (2 * np.pi)
             put("ring", g, ring(place, len(valid)))
-            far = np.floor(angle[distance >= 5] * SECTORS + 0.5).astype(int) % SECTORS
+            put("correlation", g, np.corrcoef(place.T)[0, 1] if (place.std(axis=0) > 0).all() else math.nan)
+            far = np.floor(angle[distance >= FAR] * SECTORS + 0.5).astype(int) % SECTORS
             share = np.bincount(far, minlength=SECTORS) / max(len(far), 1)
             put("rarest_direction", g, share.min())
             put("commonest_direction", g, share.max())
         if parent.any():
             put("specialization", g, specialization(place, parent))
     return found
-
-
-def ring(place: Floats, count: int) -> float:
-    """Return 8 min_k(sum of distances in sector k) / N: an even ring has its mean distance, one with a gap nothing."""
-    return float(EIGHT * np.bincount(sectors(place, EIGHT), np.hypot(*place.T), EIGHT).min() / count)
-
-
-def sectors(place: Floats, count: int) -> NDArray[np.int64]:
-    """Return the sector of each place: sector k has angles from k / count to (k + 1) / count of a turn."""
-    x, y = place.T
-    return np.floor(np.arctan2(y, x) * count / (2 * np.pi)).astype(np.int64) % count
 
 
 def specialization(place: Floats, parent: NDArray[np.int8]) -> float:
@@ -209,15 +198,13 @@ def padded(parts: Sequence[Any], sizes: Sequence[int], fill: float = math.nan, k
     return whole
 
 
-def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
-    """Write runs as one HDF5 file; the same runs give the same bytes."""
+def write_block(path: Path, runs: Sequence[KeptRun], by_start: Mapping[str, Any] | None = None) -> None:
+    """Write runs, and raw places of measurements by name, as one HDF5 file; the same runs give the same bytes."""
     runs = sorted(runs, key=lambda run: run.name)
     sizes = {
         "generation": max(run.generations for run in runs),
         "individual": max(len(run.last) for run in runs),
         "axis": max(run.last.shape[1] for run in runs),
-        "shown": max(len(run.shown) for run in runs),
-        "some": max((len(place) for run in runs for place in run.shown.values()), default=0),
     }
     if any(run.mutations for run in runs):
         sizes |= {"direction": 2, "mutation": 40, "evaluation": 10}
@@ -249,15 +236,11 @@ def write_block(path: Path, runs: Sequence[KeptRun]) -> None:
         put("last_position", rounded(last), "run", "individual", "axis")
         component = fit([run.component for run in runs], "individual", fill=-1, kind=np.int8)
         put("last_component", component, "run", "individual")
-        if sizes["shown"]:
-            put(
-                "shown_generation", fit([[*run.shown] for run in runs], "shown", fill=-1, kind=np.int32), "run", "shown"
-            )
-            places = [fit([*run.shown.values()], "some", "axis") for run in runs]
-            put("shown_position", rounded(fit(places, "shown", "some", "axis")), "run", "shown", "some", "axis")
         for name, each in (("mutation", "mutations"), ("evaluation", "evaluations")) if "mutation" in sizes else ():
             numbers = [fit([getattr(run, each).get(way, ()) for way in WAYS], name) for run in runs]
             put(each, fit(numbers, "direction", name, kind=np.float32), "run", "direction", name)
+        for name, raw in sorted((by_start or {}).items()):
+            put(f"by_start/{name}", np.asarray(raw, np.float16))
         for run in (run for run in runs if run.policy):
             group = file.create_group(f"policies/{run.name}")
             for name, array in run.policy.items():
@@ -280,19 +263,12 @@ def read_block(path: Path) -> list[KeptRun]:
         arrays = {name: data[()] for name, data in file.items() if isinstance(data, h5py.Dataset)}
         policies = {name: _policy(group) for name, group in file.get("policies", {}).items()}
     texts = {name: [each.decode() for each in arrays.pop(name)] for name in ("run", "config", "about")}
-    for part in ("generation", "position"):  # a block without them has no robot on a line
-        arrays.setdefault(f"shown_{part}", np.empty((len(texts["run"]), 0)))
     found = []
     for place, name in enumerate(texts["run"]):
         about = json.loads(texts["about"][place])
         last = arrays["last_position"][place].astype(np.float64)
         last = last[:, np.isfinite(last).any(axis=0)]
         there = arrays["last_component"][place] >= 0
-        shown = {  # robots on a line
-            int(generation): few[np.isfinite(few[:, 0]), :1].astype(np.float64)
-            for generation, few in zip(arrays["shown_generation"][place], arrays["shown_position"][place], strict=True)
-            if generation >= 0
-        }
         numbers = {
             key: {way: arrays[key][place, WAYS.index(way)].astype(np.float64) for way in about["adaptations"]}
             for key in ("mutations", "evaluations")
@@ -306,12 +282,17 @@ def read_block(path: Path) -> list[KeptRun]:
                 {key: arrays[key][place, : about["generations"]].astype(np.float64) for key in about["metrics"]},
                 last[there],
                 arrays["last_component"][place][there],
-                shown,
                 **numbers,
                 policy=policies.get(name, {}),
             )
         )
     return found
+
+
+def read_by_start(path: Path) -> dict[str, Any]:
+    """Read the raw places of a block: by the name of the measurement, [mutation, start, axis]."""
+    with h5py.File(path) as file:
+        return {name: data[()] for name, data in file.get("by_start", {}).items()}
 
 
 def _policy(group: h5py.Group) -> dict[str, Any]:

@@ -4,7 +4,8 @@
 `released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
 cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_20_29` is
 the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
-`directions_last` how many of 36 directions one of the 1,000 kept offspring has reached, `directions_by_3_last` three.
+`directions_last` how many of 36 directions one of the 1,000 kept offspring has reached, `directions_by_3_last` three;
+`correlation_last` is that of x and y, of the kept offspring if the block has no other.
 """
 
 import csv
@@ -18,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import Floats, KeptRun, read_block, sectors
+from blocks import KeptRun, read_block
+from places import FAR, Floats, sectors
 
 ALGORITHMS = {
     "fitness": "standard ES",
@@ -41,12 +43,20 @@ MEASURES = {  # column: metric; those of the second list are 0 where no offsprin
 }
 ZERO = ("balance", "uniformity")
 ENOUGH = 100  # offspring beyond the radius; directions of fewer are no number
-LAST = ("distance_variance", "beyond_5", "specialization", "rarest_direction", "commonest_direction", "left_of_zero")
-FAR, DIRECTIONS = 5.0, 36  # an offspring counts from this distance on; directions of 10 degrees
+LAST = (
+    "correlation",
+    "distance_variance",
+    "beyond_5",
+    "specialization",
+    "rarest_direction",
+    "commonest_direction",
+    "left_of_zero",
+)
+DIRECTIONS = 36  # of 10 degrees
 FAST = 20.0  # how soon are the offspring so far away?
 UPDATES = (0, 1, 2, 5, 10, 20)
 SETTLED, LATE = 500, 20  # the last generations of an interference run; of the ranges of the left share
-PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000"}  # of both plans
+PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000", "rollouts": "1", "starts": "fixed"}
 Row = dict[str, str]
 
 
@@ -72,6 +82,8 @@ def facts(run: KeptRun) -> Row:
         "population": f"{population['size']}",
         "components": f"{population.get('components', 1)}",
         "std": f"{population['std']:g}",
+        "rollouts": f"{task.get('rollouts', 1)}",
+        "starts": task.get("starts", "fixed"),
         "steps": f"{task.get('steps', '')}",
         "direction": f"{task.get('direction', 0.0):g}" if algorithm == "standard ES" else "",
         "first_steps": "gentle" if optimizer.get("correct_first") is False else "full",
@@ -95,9 +107,9 @@ def robot_of(task: dict[str, Any]) -> str:
 
 
 def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
-    """Return the kind of a run: training, seeding, mixture, split, or sample."""
-    if kind != "run":  # sample, or study
-        return "sample"
+    """Return the kind of a run: training, seeding, mixture, split, sample, or starts (`measure --starts`)."""
+    if kind != "run":
+        return "starts" if name.endswith("-starts") else "sample"
     if population["name"] == "mixture":
         return "split" if "split" in name else "mixture"
     return "seeding" if re.search(r"-(adapt|further)\b", name) else "training"
@@ -112,7 +124,7 @@ def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, 
         same = same and (algorithm != "MaxEnt" or width == their_width) and (algorithm == "MAML" or l2 == their_l2)
         if same and given in ("adam", "trpo"):
             return name, ""
-    changed = {given: given != "adam", "ranks": ranks == "ranks", f"L2 {l2}": l2 != 0.05, f"sd {width:g}": width != 1}
+    changed = {given: given != "adam", ranks: ranks != "whiten", f"L2 {l2}": l2 != 0.05, f"sd {width:g}": width != 1}
     return "other", ", ".join(words for words, true in changed.items() if true)
 
 
@@ -135,6 +147,8 @@ def endpoints(run: KeptRun) -> Row:
     if "ring" in metrics:
         place = run.last[np.isfinite(run.last).all(axis=1)]
         found |= {"directions_last": directions(place), "directions_by_3_last": directions(place, 3)}
+        if "correlation" not in metrics and (place.std(axis=0) > 0).all():
+            found["correlation_last"] = float(np.corrcoef(place.T)[0, 1])
     elif "left" in metrics:
         x = run.last[:, 0]
         found |= {"left_distance_last": -_mean(x[x < -1]), "right_distance_last": _mean(x[x > 1])}

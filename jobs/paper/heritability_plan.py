@@ -5,10 +5,10 @@
     python jobs/paper/heritability_plan.py ant 3 6            the same of the ant, seeds 3 to 5
     python jobs/paper/heritability_plan.py means              measurements of all kept means of the paper's robots; it
                                                               writes those that blocks keep as RUN.npz
-    python jobs/paper/heritability_plan.py keep FILE.h5 ...   adds the numbers of measured files to heritability.csv
-    python jobs/paper/heritability_plan.py table              the table of docs/heritability.md, from this file
 
-Each line of a list writes one file: `python jobs/paper/heritability_plan.py cheetah >list`, then run_list.py.
+Each line of a list writes one file: `python jobs/paper/heritability_plan.py cheetah >list`, then run_list.py. Then
+`results.py collect` and `pack` keep the raw places of a measurement in a block, and `update` computes its row of
+heritability.csv. Rows of older measurements, whose raw places are lost, stay as they are.
 
 The second part was planned after seeds 0 to 2 of the cheetah and before its seeds 3 to 5. `fresh`, below `fixed` in all
 three, is not run again. Each arm with two starts is tested against `fixed`: Mann-Whitney, two-sided, all six seeds,
@@ -23,17 +23,18 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from blocks import EIGHT, Floats, read_block, sectors
+from blocks import KeptRun, read_block, read_by_start
 from endpoints import Row, lines, read
 from intervals import LEVEL, Interval, ratio
+from places import measured
 from scipy.stats import spearmanr
 
-from ees_mpi import open_run
-from ees_mpi.analysis.numbers.heritability import facts
+from ees_mpi.analysis.numbers.heritability import realised
 from ees_mpi.analysis.numbers.statistics import Group, compare
 from ees_mpi.errors import EesError
 
@@ -94,33 +95,37 @@ def means() -> list[str]:
     return lines
 
 
-def keep(paths: Iterable[Path]) -> list[str]:
-    """Add the numbers of measured files to heritability.csv; a mean that is measured again is replaced."""
-    rows = {(row["mean"], row["engine"]): row for row in kept()}
-    for path in paths:
-        with open_run(path) as run:
-            numbers = {key: f"{value:.6g}" for key, value in facts(run)[0].items()}
-            if (place := run["behavior_by_start"][0]).shape[-1] == 1:
-                numbers |= {"left": f"{(place < -1).mean():.4g}", "right": f"{(place > 1).mean():.4g}"}
-            else:
-                numbers["quarter"] = f"{quarter(np.asarray(place, np.float64).mean(axis=1)):.4g}"
-            about = json.loads(run.attributes["started_from"])
-            name, digest = Path(about["path"]).stem.removesuffix("-starts"), about["state_sha256"]
-            engine = run.config.task.engine
-            rows[name, engine] = {"mean": name, "engine": engine, "digest": digest, **numbers}
+def write(results: Path) -> Path:
+    """Write heritability.csv: rows of all measurements that the blocks keep, and the older ones."""
+    path = results / NUMBERS.name
+    rows = {(row["mean"], row["engine"]): row for row in (read(path) if path.exists() else [])}
+    for row in rows.values():  # before the raw places were kept
+        parts = [float(row[name]) for name in ("heritable", "interaction")]
+        row["consistency"] = row.get("consistency") or f"{parts[0] / sum(parts):.6g}"
+    for block in sorted(results.glob("*.h5")):
+        if raw := read_by_start(block):
+            runs = {run.name: run for run in read_block(block)}
+            found = (row_of(name, places, runs) for name, places in raw.items())
+            rows |= {(row["mean"], row["engine"]): row for row in found}
     columns = list(dict.fromkeys(key for row in rows.values() for key in row))
-    with NUMBERS.open("w", encoding="utf-8", newline="") as file:
+    with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(row for _, row in sorted(rows.items()))
-    return [str(NUMBERS)]
+    return path
 
 
-def quarter(place: Floats) -> float:
-    """Return the share of mutations in the commonest quarter, of those that are 5 units away from the start [n, 2]."""
-    far = place[np.hypot(*place.T) >= 5]
-    counts = np.bincount(sectors(far, EIGHT), minlength=EIGHT)
-    return float((counts + np.roll(counts, 1)).max() / max(len(far), 1))
+def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
+    """Return the row of a measurement; `runs` has its run of `measure` or, without `realised`, the training."""
+    mean = name.removesuffix("-starts")
+    run = runs.get(name) or runs[mean]
+    start = json.loads(run.about["started_from"] or "{}")
+    numbers = {"std": run.config["population"]["std"], **measured(raw)}
+    if second := start.get("second_generation"):
+        numbers |= realised(second[0])
+    digest = start["state_sha256"] if name in runs else run.about["state_sha256"]
+    facts = {"mean": mean, "engine": run.config["task"].get("engine", "bullet"), "digest": digest}
+    return facts | {key: f"{value:.6g}" for key, value in numbers.items()}
 
 
 def kept() -> list[Row]:
@@ -131,7 +136,8 @@ def kept() -> list[Row]:
 def table() -> str:
     """Return the measured means as a table, and how well heritable variance goes along with adaptation."""
     trained = {row["digest"]: row for row in read(HERE / "results" / "numbers.csv") if row["kind"] == "training"}
-    rows = sorted((row for row in kept() if not ARM.fullmatch(row["mean"])), key=lambda row: float(row["heritable"]))
+    old = [row for row in kept() if not (ARM.fullmatch(row["mean"]) or row["distance_of_means"])]
+    rows = sorted(old, key=lambda row: float(row["heritable"]))
     cells = []
     for row in rows:
         name = row["mean"]
@@ -248,20 +254,14 @@ def correlations(rows: Sequence[Row], trained: dict[str, Row]) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Print a list of commands, or a table."""
+    """Print a list of commands."""
     match list(words):
         case [("cheetah" | "ant") as robot, *limits] if len(limits) in (0, 2):
             made = experiment(robot, range(*map(int, limits or ("0", "3"))))
         case ["means"]:
             made = means()
-        case ["keep", *files] if files:
-            made = keep(Path(file) for file in files)
-        case ["table"]:
-            made = [table().removesuffix("\n")]
         case _:
-            sys.exit(
-                "heritability_plan.py: expected cheetah, ant (and seeds: from, to), means, keep FILE.h5 ... or table"
-            )
+            sys.exit("heritability_plan.py: expected cheetah, ant (and seeds: from, to) or means")
     print(*made, sep="\n")
     return 0
 

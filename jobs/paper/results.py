@@ -22,7 +22,7 @@ import first_plan
 import heritability_plan
 import numpy as np
 import page
-from blocks import read_block, read_folder, write_block
+from blocks import read_block, read_by_start, read_folder, write_block
 from shelf import read, write_cards
 
 from ees_mpi.errors import ConfigError, EesError
@@ -51,7 +51,9 @@ def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
             same = run.name in kept and run.about["state_sha256"] == kept[run.name].about["state_sha256"]
             kept[run.name] = replace(run, policy=run.policy or (kept[run.name].policy if same else {}))
         runs = [*kept.values()]
-        write_block(path, runs)
+        by_start = read_by_start(path) if path.exists() else {}
+        by_start |= {raw.parent.name: np.load(raw)["by_start"] for raw in folder.glob("*/by_start.npz")}
+        write_block(path, runs, by_start)
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
     endpoints.write(results)
 
@@ -116,7 +118,7 @@ def update(results: Path) -> None:
     """Write everything that is made from the blocks: numbers.csv, figures, tables, cards."""
     from results_figures import draw
 
-    print(endpoints.write(results), *draw(results, results / "figures"), sep="\n")
+    print(endpoints.write(results), heritability_plan.write(results), *draw(results, results / "figures"), sep="\n")
     if results != RESULTS:
         return
     for name, tables in pages(results).items():

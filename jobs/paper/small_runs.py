@@ -2,7 +2,7 @@
 
 `run.json` has the config, digest, versions and machine. `metrics.csv` has a row for each generation, with measures of
 all its offspring. `behaviors.npz` has final positions (float32): all of the last generation, and as many random
-individuals of earlier generations as fit. `policy.npz`, if it is there, has the trained mean: `ees-mpi train --from`,
+individuals of earlier generations as fit. `by_start.npz` has all places of `measure --starts`. `policy.npz`, if it is there, has the trained mean: `ees-mpi train --from`,
 `adapt` and `sample` start from it. Without it a run has at most 150 KB. No file has a path of the machine.
 """
 
@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import ring
+from places import ring
 
+from ees_mpi.analysis.numbers.heritability import places_of
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, sides
 from ees_mpi.analysis.offspring import Offspring, has_positions, read_offspring
 from ees_mpi.commands.export import export_policy
 from ees_mpi.commands.signal import step_lengths
 from ees_mpi.commands.verify import learned_after
 from ees_mpi.config import Evolution
+from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import open_hdf5
 from ees_mpi.store.texts import attributes
@@ -43,9 +45,10 @@ def _measure(name: str, offspring: Offspring) -> float:
     return MEASURES[name].compute(offspring, Settings())
 
 
+DRAWN = ("near_origin", "coverage", "balance", "direction_uniformity", "correlation")
 BESIDE = Settings(radius=1.0)  # for left and right
 EVERY: dict[str, Callable[[Offspring], float]] = {  # measures of each generation, if they fit
-    **{name: partial(_measure, name) for name in ("near_origin", "coverage", "balance", "direction_uniformity")},
+    **{name: partial(_measure, name) for name in DRAWN},
     "left": lambda offspring: sides(offspring, BESIDE)[0],
     "right": lambda offspring: sides(offspring, BESIDE)[1],
     "ring": lambda offspring: ring(offspring.position, len(offspring.outcomes.behavior)),
@@ -61,7 +64,9 @@ def measures(run: Run) -> dict[str, Any]:
     """Return the measures of all offspring of each generation; NaN where no offspring are stored."""
     if not (run.config.population.has_individuals and has_positions(run)):
         return {}
-    other = {1: ("direction_uniformity", "ring"), 2: ("balance", "left", "right")}.get(run.config.task.axes, ())
+    other = {1: ("direction_uniformity", "correlation", "ring"), 2: ("balance", "left", "right")}.get(
+        run.config.task.axes, ()
+    )
     found: dict[str, list[float]] = {name: [] for name in EVERY if name not in other}
     for g in range(run.generations):
         valid = np.asarray(run["valid"][g], bool) & np.isfinite(run["behavior"][g]).all(axis=1)
@@ -130,6 +135,8 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
         if run.generations <= MANY and about["kind"] == "run" and isinstance(run.config.method, Evolution):
             metrics["step_nats"] = np.array([step_nats(run, g) for g in range(run.generations)])
         write(folder, about, {**metrics, **measures(run)}, positions(run))
+        if about["kind"] == "study" and BY_START in run.names:
+            np.savez_compressed(folder / "by_start.npz", by_start=places_of(run, 0).astype(np.float16))
         means = run["mean"].shape[1] if policy and isinstance(run.config.task, PolicyTask) else 0
         for component in range(means):
             out = folder / ("policy.npz" if means == 1 else f"policy-{component}.npz")

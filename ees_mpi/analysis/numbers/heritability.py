@@ -6,6 +6,7 @@ mutation has one rollout from each start. MSR, MSC and MSE are the mean squares 
     b_ms = mean + mutation_m + start_s + interaction_ms
     variances: mutation = (MSR - MSE) / K,  start = (MSC - MSE) / N,  interaction = MSE
     share = mutation / (mutation + start + interaction) = ICC(A,1)
+    consistency = mutation / (mutation + interaction)   = ICC(C,1): the start's own effect does not count
 
 These estimates have no bias, so that a variance near 0 may come out below 0. Several numbers of a behaviour: traces.
 """
@@ -36,7 +37,30 @@ def heritability(places: Floats) -> dict[str, float]:
     of_all = share(heritable, start, rest)
     low, high = interval(n, k, k * heritable + rest, n * start + rest, rest, of_all)
     parts = {"heritable": heritable, "start": start, "interaction": rest}
-    return {"mutations": n, "starts": k, **parts, "share": of_all, "low": low, "high": high}
+    shares = {"share": of_all, "low": low, "high": high, "consistency": share(heritable, 0.0, rest)}
+    return {"mutations": n, "starts": k, **parts, **shares}
+
+
+def of_places(places: Floats) -> dict[str, float]:
+    """Return all numbers of final places [N, K, 1 or 2] that need no second generation."""
+    found = heritability(places)
+    found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
+    found["best_elsewhere"] = adapted(places)
+    if places.shape[2] <= 2:
+        found["kept"], found["all_kept"] = kept_side(places)
+    if places.shape[2] == 1:
+        found["left"], found["right"] = float((places < 0).mean()), float((places > 0).mean())
+    return found
+
+
+def realised(second: dict[str, list[float]]) -> dict[str, float]:
+    """Return selection and response, means over opposite directions, and their ratio: the realised heritability."""
+    selection, response = (float(np.mean(second[name])) for name in ("selection", "response"))
+    return {
+        "selection": selection,
+        "response": response,
+        "realised": response / selection if selection > 0 else math.nan,
+    }
 
 
 def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, share: float) -> tuple[float, float]:
@@ -105,21 +129,12 @@ def facts(run: Run) -> list[dict[str, Any]]:
     rows = []
     for row, std in enumerate(measured_stds(run)):
         places = places_of(run, row)
-        found = {"std": std, **heritability(places)}
         if not has_positions(run):
-            rows.append({**found, **dict.fromkeys(PLACED, math.nan)})
+            rows.append({"std": std, **heritability(places), **dict.fromkeys(PLACED, math.nan)})
             continue
-        found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
-        found["best_elsewhere"] = adapted(places)
-        if places.shape[2] <= 2:
-            found["kept"], found["all_kept"] = kept_side(places)
-        if places.shape[2] == 1:
-            found["left"], found["right"] = float((places < 0).mean()), float((places > 0).mean())
+        found = {"std": std, **of_places(places)}
         if second := starting_note(run).get("second_generation", [])[row : row + 1]:
-            # Means over opposite directions, and their ratio, the realised heritability.
-            selection, response = (float(np.mean(second[0][name])) for name in ("selection", "response"))
-            realised = response / selection if selection > 0 else math.nan
-            found |= {"selection": selection, "response": response, "realised": realised}
+            found |= realised(second[0])
         rows.append(found)
     return rows
 
@@ -131,6 +146,7 @@ HEADS = {
     "interaction": "interaction",
     "share": "share",
     "interval": "95 % interval",
+    "consistency": "consistency",
     "kept": "kept",
     "all_kept": "all kept",
     "realised": "realised",
@@ -139,7 +155,7 @@ HEADS = {
 }
 LEGEND = (
     "heritable, start, interaction: variances that belong to the mutation, to the start, to both together; share: "
-    "heritable over all; kept: share of a mutation's rollouts on its most frequent side (all kept: mutations with all "
+    "heritable over all; consistency: the same without the start; kept: share of a mutation's rollouts on its most frequent side (all kept: mutations with all "
     "rollouts there); realised: response over selection of the best tenth, mutated again; best elsewhere: the best of "
     "40, chosen from one start, at the others"
 )

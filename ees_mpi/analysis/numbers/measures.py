@@ -158,6 +158,18 @@ def specialization(offspring: Offspring, settings: Settings) -> float:
     return float((right.mean() - chance) / (1 - chance)) if chance < 1 else 0.0
 
 
+def correlation(offspring: Offspring, settings: Settings) -> float:
+    """Return the correlation of the two numbers of the final position; of several pairs the strongest one.
+
+    A ring has 0. Ranks and whitening look at one number at a time, so they do not see it. NaN if a number is constant.
+    """
+    place = offspring.position
+    if len(place) < 2 or not (place.std(axis=0) > 0).all():
+        return math.nan
+    pairs = np.asarray(np.corrcoef(place.T))[np.triu_indices(place.shape[1], 1)]
+    return float(pairs[np.abs(pairs).argmax()])
+
+
 def variances(places: Floats) -> tuple[float, float, float]:
     """Return the variances of mutations, starts and their interaction of places [N, K, B]; see `heritability`."""
     (n, k), mean = places.shape[:2], places.mean(axis=(0, 1))
@@ -178,10 +190,11 @@ NEEDS: dict[str, Callable[[Offspring], bool]] = {
     "": lambda offspring: True,
     "a behavior of one number": lambda offspring: bool(offspring.position.shape[1] == 1),
     "a behavior of two numbers": lambda offspring: bool(offspring.position.shape[1] == 2),
+    "a behavior of two or more numbers": lambda offspring: bool(offspring.position.shape[1] > 1),
     "a mixture of means": lambda offspring: offspring.components > 1 and len(offspring.parent) > 1,
     "the same starts for all: ees-mpi measure --starts K": lambda offspring: min(offspring.crossed.shape[:2]) > 1,
 }
-ALL, LINE, PLANE, MIXTURE, CROSSED = NEEDS
+ALL, LINE, PLANE, SEVERAL, MIXTURE, CROSSED = NEEDS
 
 
 class Measure(NamedTuple):
@@ -215,6 +228,7 @@ MEASURES = {
     "best_of_40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
     "balance": Measure(balance, "left and right: 2 min / (left + right); 1 equal shares, 0 all to one side", LINE),
     "direction_uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
+    "correlation": Measure(correlation, "correlation of the behavior's components: 0 for a ring", SEVERAL),
     "specialization": Measure(specialization, "how well the behavior predicts the component: 0 to 1", MIXTURE),
     "heritable": Measure(lambda o, s: variances(o.crossed)[0], "variance that belongs to the mutation", CROSSED),
     "share": Measure(lambda o, s: share(*variances(o.crossed)), "heritable over all variance: ICC(A,1)", CROSSED),

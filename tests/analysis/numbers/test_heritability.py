@@ -40,11 +40,12 @@ def test_the_variances_have_no_bias_and_a_share_of_nothing_is_not_an_eighth() ->
 
 
 def test_the_share_and_its_interval_are_those_of_the_example_of_shrout_and_fleiss() -> None:
-    """Shrout and Fleiss 1979, table 2: ICC(2,1) = 0.29; R's psych::ICC gives the 95 percent interval 0.019 to 0.76."""
+    """Shrout and Fleiss 1979, table 2: ICC(2,1) = 0.29, ICC(3,1) = 0.71; R's psych::ICC: interval 0.019 to 0.76."""
     ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
     found = heritability(np.array(ratings, float)[..., None])
     assert (found["mutations"], found["starts"]) == (6, 4)
     np.testing.assert_allclose([found["share"], found["low"], found["high"]], [0.2898, 0.0188, 0.7611], atol=2e-4)
+    assert found["consistency"] == pytest.approx(0.7148, abs=1e-4)
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])

@@ -113,6 +113,17 @@ def test_a_ring_is_uniform_and_one_direction_is_not() -> None:
     assert shares.tolist() == pytest.approx([0.5, 0, 0, 0.25, 0, 0, 0.25, 0, 0, 0, 0, 0])
 
 
+def test_the_correlation_sees_a_ring_that_is_stretched_along_a_diagonal() -> None:
+    angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    ring = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    assert measured("correlation", made(ring)) == pytest.approx(0, abs=1e-12)
+    assert measured("correlation", made(ring @ [[1, -0.9], [-0.9, 1]])) == pytest.approx(-1.8 / 1.81)
+    third = np.column_stack([ring, ring[:, 0] - 0.1 * ring[:, 1]])  # the strongest of three pairs
+    assert measured("correlation", made(third)) == pytest.approx(1 / np.sqrt(1.01))
+    assert np.isnan(measured("correlation", made([[1, 0], [2, 0]])))
+    assert not MEASURES["correlation"].fits(made([[1.0], [2.0]]))
+
+
 def test_individuals_that_barely_moved_have_no_direction() -> None:
     angle = np.radians(np.arange(0, 360, 5) + 1)
     fallen = np.stack([np.cos(angle), np.sin(angle)], axis=1)

@@ -1,0 +1,71 @@
+"""Numbers of final places in the plane: sectors, the ring, and what 200 mutations do from 20 starts.
+
+`results/*.h5` keep the raw places of each measurement in `by_start/NAME` (float16: mutation, start, axis):
+
+    with h5py.File("jobs/paper/results/ant-ring.h5") as file:
+        places.measured(file["by_start/ant-maxent-authors-four-mujoco-seed6-starts"][:])
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.analysis.numbers.heritability import of_places
+
+Floats = NDArray[np.float64]
+EIGHT = 8  # sectors of the ring
+FAR = 5.0  # a mutation that ends nearer has no direction
+STEADY = 0.9  # least resultant length of the directions of a reliable mutation, over starts
+
+
+def sectors(place: Floats, count: int = EIGHT) -> NDArray[np.int64]:
+    """Return the sector of each place [n, 2]: sector k has angles from k / count to (k + 1) / count of a turn."""
+    x, y = place.T
+    return np.floor(np.arctan2(y, x) * count / (2 * np.pi)).astype(np.int64) % count
+
+
+def ring(place: Floats, count: int) -> float:
+    """Return 8 min_k(sum of distances in sector k) / N: an even ring has its mean distance, one with a gap nothing."""
+    return float(EIGHT * np.bincount(sectors(place), np.hypot(*place.T), EIGHT).min() / count)
+
+
+def quarter(place: Floats) -> float:
+    """Return the share of mutations in the commonest quarter, of those that are 5 units away from the start [n, 2]."""
+    counts = np.bincount(sectors(place[np.hypot(*place.T) >= FAR]), minlength=EIGHT)
+    return float((counts + np.roll(counts, 1)).max() / max(counts.sum(), 1))
+
+
+def reliable(places: Floats) -> NDArray[np.bool_]:
+    """Return which mutations [n, starts, 2] walk far, and from all starts in one direction."""
+    distance = np.linalg.norm(places, axis=2)
+    length = np.linalg.norm(_directions(places).mean(axis=1), axis=1)
+    return (length >= STEADY) & (distance.mean(axis=1) >= FAR)
+
+
+def _directions(places: Floats) -> Floats:
+    return np.asarray(places / np.maximum(np.linalg.norm(places, axis=2, keepdims=True), 1e-9))
+
+
+def measured(raw: Any) -> dict[str, float]:
+    """Return all numbers of raw places [mutation, start, axis]: variances, both shares, sides or rings.
+
+    On a line `left` and `right` are the shares beyond 1. In the plane: the share of reliable mutations and how many of
+    8 sectors they occupy; the ring over the mean distance from the median start, and that of the mean places.
+    """
+    places = np.asarray(raw, np.float64)
+    places = places[np.isfinite(places).all(axis=(1, 2))]
+    found, means = of_places(places), places.mean(axis=1)
+    found["distance_of_means"] = float(np.linalg.norm(means, axis=1).mean())
+    if places.shape[2] == 1:
+        return found | {"left": float((places < -1).mean()), "right": float((places > 1).mean())}
+    steady, count = reliable(places), len(places)
+    toward = _directions(places)[steady].mean(axis=1)
+    rings = [ring(place, count) / np.hypot(*place.T).mean() for place in places.swapaxes(0, 1)]
+    return found | {
+        "quarter": quarter(means),
+        "reliable": float(steady.mean()),
+        "reliable_sectors": len(np.unique(sectors(toward))),
+        "ring": float(np.median(rings)),
+        "ring_of_means": ring(means, count) / found["distance_of_means"],
+    }

@@ -1,0 +1,80 @@
+"""Numbers of raw places: sectors, rings, reliable mutations; and heritability.csv is that of the blocks."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import heritability_plan
+import numpy as np
+import places
+import pytest
+import results
+from blocks import read_block, read_by_start, write_block
+from support.program import needs_results
+
+pytestmark = needs_results
+
+
+def around(turns: object, distance: object = 6.0) -> np.ndarray:
+    """Return places at these parts of a turn."""
+    angle = 2 * np.pi * np.asarray(turns)
+    return np.asarray(distance)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
+
+
+def test_a_ring_has_its_mean_distance_and_nothing_if_a_sector_is_empty() -> None:
+    corners = np.array([[1.0, 0.1], [0.1, 1], [-0.1, 1], [-1, 0.1], [-1, -0.1], [-0.1, -1], [0.1, -1], [1, -0.1]])
+    assert places.ring(corners, 8) == pytest.approx(np.hypot(1, 0.1)) and places.ring(corners[:7], 8) == 0
+
+
+def test_the_commonest_quarter_has_two_neighbouring_sectors_and_only_places_far_away() -> None:
+    place = around([0.06, 0.94, 0.95, 0.3, 0.7])  # the first three are in the first and the last of eight sectors
+    assert places.quarter(np.vstack([place, [[1.0, 1.0], [-1.0, 1.0]]])) == 3 / 5
+    assert places.quarter(np.zeros((2, 2))) == 0
+
+
+def test_a_reliable_mutation_walks_far_and_one_way_from_all_starts() -> None:
+    ways = [[0.1, 0.1, 0.1], [0.1, 0.1, 0.4], [0.6, 0.65, 0.55], [0.9, 0.9, 0.9]]
+    raw = around(ways, np.array([[6.0], [6.0], [6.0], [4.0]]) * np.ones(3))
+    assert places.reliable(raw).tolist() == [True, False, True, False]
+    found = places.measured(raw)
+    assert found["reliable"] == 0.5 and found["reliable_sectors"] == 2
+    assert found["share"] <= found["consistency"] == found["heritable"] / (found["heritable"] + found["interaction"])
+
+
+def test_the_ring_of_the_median_start_is_not_that_of_the_mean_places() -> None:
+    first = around((np.arange(8) + 0.5) / 8)
+    found = places.measured(np.stack([first, first, np.roll(first, 4, axis=0)], axis=1))  # the third: the other way
+    assert found["ring"] == pytest.approx(1) and found["ring_of_means"] == pytest.approx(1)
+    assert found["distance"] == pytest.approx(6) and found["distance_of_means"] == pytest.approx(2)
+    half = np.stack([first, np.abs(first), np.abs(first)], axis=1)
+    assert places.measured(half)["ring"] == 0
+
+
+def test_sides_of_a_line_are_beyond_1() -> None:
+    found = places.measured(np.array([[[2.0], [3.0]], [[-0.5], [-2.0]]]))
+    assert (found["left"], found["right"]) == (0.25, 0.5) and "reliable" not in found
+
+
+def test_a_block_keeps_raw_places_as_float16_and_gives_their_row(tmp_path: Path) -> None:
+    block = results.RESULTS / "ant-ring.h5"
+    raw, runs = read_by_start(block), {run.name: run for run in read_block(block)}
+    name = "ant-maxent-authors-whiten-mujoco-seed6"
+    assert raw[f"{name}-starts"].shape == (200, 20, 2) and raw[f"{name}-starts"].dtype == np.float16
+    write_block(tmp_path / "few.h5", [runs[name], runs[f"{name}-starts"]], {f"{name}-starts": raw[f"{name}-starts"]})
+    path = heritability_plan.write(tmp_path)
+    with path.open(newline="") as file:
+        (row,) = csv.DictReader(file)
+    assert row["mean"] == name and row["engine"] == "mujoco" and row["digest"] == runs[name].about["state_sha256"]
+    assert float(row["heritable"]) == pytest.approx(25.05, abs=0.01) and float(row["realised"]) < 0.1
+
+
+def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:
+    for path in (heritability_plan.NUMBERS, *results.RESULTS.glob("*.h5")):
+        shutil.copy(path, tmp_path)
+    written = heritability_plan.write(tmp_path).read_text(encoding="utf-8")
+    kept = heritability_plan.NUMBERS.read_text(encoding="utf-8")
+    assert written.splitlines()[0] == kept.splitlines()[0]
+    for mine, theirs in zip(csv.reader(written.splitlines()), csv.reader(kept.splitlines()), strict=True):
+        assert mine[:3] == theirs[:3]
+        for one, other in zip(mine[3:], theirs[3:], strict=True):
+            assert one == other or float(one) == pytest.approx(float(other), rel=1e-4), mine[0]
