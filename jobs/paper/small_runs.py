@@ -2,7 +2,8 @@
 
 `run.json` has the config, digest, versions and machine. `metrics.csv` has a row for each generation, with measures of
 all its offspring. `behaviors.npz` has final positions (float32): all of the last generation, and as many random
-individuals of earlier generations as fit. `by_start.npz` has all places of `measure --starts`. `policy.npz`, if it is there, has the trained mean: `ees-mpi train --from`,
+individuals of earlier generations as fit. `by_start.npz`, of a measurement with `--starts`, has the place of each
+mutation from each start. `policy.npz`, if it is there, has the trained mean: `ees-mpi train --from`,
 `adapt` and `sample` start from it. Without it a run has at most 150 KB. No file has a path of the machine.
 """
 

@@ -155,9 +155,9 @@ HEADS = {
 }
 LEGEND = (
     "heritable, start, interaction: variances that belong to the mutation, to the start, to both together; share: "
-    "heritable over all; consistency: the same without the start; kept: share of a mutation's rollouts on its most frequent side (all kept: mutations with all "
-    "rollouts there); realised: response over selection of the best tenth, mutated again; best elsewhere: the best of "
-    "40, chosen from one start, at the others"
+    "heritable over all; consistency: the same without the start; kept: share of a mutation's rollouts on its most "
+    "frequent side (all kept: mutations with all rollouts there); realised: response over selection of the best tenth, "
+    "mutated again; best elsewhere: the best of 40, chosen from one start, at the others"
 )
 NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
