@@ -35,6 +35,7 @@ from ees_mpi.version import __version__
 if TYPE_CHECKING:
     from ees_mpi.ask_tell import Strategy
     from ees_mpi.commands.api import adapt, load_config, measure, presets, sample, signal, train
+    from ees_mpi.commands.shelf import shelf
     from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TaskError, TrustError
     from ees_mpi.store.reader import Run, open_run
 
@@ -45,6 +46,7 @@ _NAMES = {
     "store.reader": ("Run", "open_run"),
     "commands.api": ("adapt", "load_config", "measure", "presets", "sample", "signal", "train"),
     "ask_tell": ("Strategy",),
+    "commands.shelf": ("shelf",),
 }
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "open_run",
     "presets",
     "sample",
+    "shelf",
     "signal",
     "train",
 ]

@@ -115,7 +115,7 @@ def test_every_path_in_jobs_that_a_file_of_the_project_names_exists() -> None:
 @needs_results
 def test_a_wrong_path_in_jobs_is_noticed() -> None:
     wrong = ["trian.slurm", "paper/sede", "examples/own_taks.py"]
-    text = "run `{0}train.slurm`, {0}paper/shelf/ant-$x or {0}*.slurm; not {0}{1}, {0}{2}$x, {3}".format(
+    text = "run `{0}train.slurm`, {0}paper/pictures/ant$x or {0}*.slurm; not {0}{1}, {0}{2}$x, {3}".format(
         *("jobs" + "/", *wrong[:2]), "jobs" + ".examples.own_taks:Throw"
     )
     assert missing_in_jobs(text) == wrong

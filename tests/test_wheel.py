@@ -122,6 +122,8 @@ def check_that_it_trains_draws_and_prints(empty: Path) -> None:
     run(empty, "ees-mpi", "figure", "interference", "run.h5", "-o", "figure.png")
     assert (empty / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert run(empty, "ees-mpi", "docs", "format").strip()
+    found = "import ees_mpi; path = ees_mpi.shelf('ant-maxent-text'); print(path, path.stat().st_size > 1e5)"
+    assert run(empty, "python", "-c", found).split()[1] == "True"
 
 
 def check_that_its_job_scripts_run(empty: Path) -> None:
@@ -136,16 +138,16 @@ def check_that_its_job_scripts_run(empty: Path) -> None:
     assert done.returncode == 0 and len(list((empty / "runs").glob("interference-maxvar-*seed0.h5"))) == 1, done.stderr
 
 
-def test_the_archive_of_results_has_blocks_shelf_and_small_files_with_their_checksums(tmp_path: Path) -> None:
+def test_the_archive_of_results_has_blocks_and_small_files_with_their_checksums(tmp_path: Path) -> None:
     paper = tmp_path / "tree" / "jobs" / "paper"
-    for folder, name in ((paper / "results", "a.h5"), (paper / "shelf", "b.npz"), (tmp_path / "new", "run/run.json")):
+    for folder, name in ((paper / "results", "a.h5"), (tmp_path / "new", "run/run.json")):
         path = folder / name
         path.parent.mkdir(parents=True)
         path.write_text(name)
     out = tmp_path / "results.tar.xz"
     make_release.archive_results(tmp_path / "tree", [tmp_path / "new"], out, 0)
     names = set(make_release.names_in(out))
-    assert names == {"results/a.h5", "shelf/b.npz", "small_files/run/run.json", "SHA256SUMS"}
+    assert names == {"results/a.h5", "small_files/run/run.json", "SHA256SUMS"}
 
 
 def test_the_small_files_of_older_runs_are_in_the_commit_that_the_release_names() -> None:

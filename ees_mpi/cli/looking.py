@@ -38,7 +38,7 @@ def figure(
 
 
 @command(trusts=True)
-def replay(run: Annotated[Path, Option("", RUN_FILE, "RUN.h5|POLICY.npz")], request: ReplayRequest) -> None:
+def replay(run: Annotated[Path, Option("", RUN_FILE, "RUN.h5|POLICY.npz|shelf:NAME")], request: ReplayRequest) -> None:
     from ees_mpi.analysis.replay import replay
 
     machine.check_threads()

@@ -17,6 +17,7 @@ from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.export import check_policy, loader_of, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, read_own
 from ees_mpi.commands.requests import AdaptRequest
+from ees_mpi.commands.shelf import output_beside
 from ees_mpi.config import Config, EsMaml
 from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError
@@ -76,7 +77,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     run, direction = path_of(request.run), str(request.direction)
     with ranks.together():
         angle = angle_of(direction, "--direction")
-    out = Path(request.out or run.with_name(f"{run.stem}-adapt-{direction_name(angle)}.h5"))
+    out = Path(request.out or output_beside(run, f"-adapt-{direction_name(angle)}.h5"))
     check_target(ranks, run, out, request.overwrite)
     parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request))
     task, policy = parent.config.task, None if request.policy is None else Path(request.policy)

@@ -15,6 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
+from ees_mpi.commands.shelf import PREFIX, resolved
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import beside
 from ees_mpi.registry.computing import computing
@@ -129,8 +130,11 @@ def file_name(name: str, value: Any) -> Path:
 
 
 def path_of(run: Any, name: str = "run") -> Path:
-    """Return the path of a run file, which may be open; no pipe or device, because reading it would wait for ever."""
-    path = file_name(name, getattr(run, "path", run))
+    """Return the path of a run file, which may be open; no pipe or device, because reading it would wait for ever.
+
+    `shelf:NAME` becomes the path of a trained mean.
+    """
+    path = Path(resolved(str(file_name(name, getattr(run, "path", run)))))
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "not a plain file"
         raise RunFileError(f"{path} is {kind}; expected a run file")
@@ -155,8 +159,16 @@ def _policy(name: str, value: Any) -> Any:
     """Return a policy: the name of a file or of an open run as a text; functions, modules and arrays as they are."""
     value = path_of_a_run(value)
     if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
-        return str(file_name(name, value))
+        return resolved(str(file_name(name, value)))
     return value
+
+
+def _file(name: str, value: Any) -> Path:
+    """Return the path of a file that is no policy, by a name that cannot be taken for one of the shelf."""
+    path = file_name(name, value)
+    if str(path).startswith(PREFIX):
+        raise ConfigError(f"{name} {path}: {PREFIX} is reserved for trained means; expected another name")
+    return path
 
 
 def _panel(name: str, text: str) -> tuple[int, int]:
@@ -175,7 +187,7 @@ DIRECTION = Kind(_direction, metavar="left|right|45deg")
 TEXT = Kind(lambda name, value: value)
 LABEL = Kind(_text)
 WORDS = Kind(lambda name, value: _text(name, value) if isinstance(value, str) else _names(name, value))
-FILE = Kind(file_name, metavar="FILE")
+FILE = Kind(_file, metavar="FILE")
 RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
 POLICY = Kind(_policy, metavar="POLICY")
 PANEL = Kind(_panel, metavar="320x240")

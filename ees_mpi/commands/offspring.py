@@ -19,6 +19,7 @@ import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi import machine
+from ees_mpi.commands import shelf
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, policy_of
 from ees_mpi.config import Config
@@ -72,7 +73,7 @@ class Parent:
 def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     """Evaluate new offspring, and write a run file of one generation; return its path."""
     run = path_of(request.run)
-    out = Path(request.out or run.with_name(f"{run.stem}-sample.h5"))
+    out = Path(request.out or shelf.output_beside(run, "-sample.h5"))
     check_target(ranks, run, out, request.overwrite)
     parent = read_own(ranks, request, run, lambda config: offspring(config, request.count, request.std))
     drawn, noise = draw(ranks, parent, "sample", parent.about["generation"])
@@ -82,7 +83,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
             drawn = replace(drawn, parent=np.full(request.count, component, np.int32))
     evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say)
     if ranks.is_root:
-        say(f"{out}: {request.count} offspring of generation {parent.about['generation']} of {run}")
+        say(f"{out}: {request.count} offspring of generation {parent.about['generation']} of {shelf.shown(run)}")
     return out
 
 
@@ -138,7 +139,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     evaluate(ranks, parent, drawn, rows, out, say, further)
     if ranks.is_root:
         of_all = f"each of {len(stds)} stds" if len(stds) > 1 else f"std {stds[0]:g}"
-        say(f"{out}: {request.count} offspring of {named or 'the policy'} at {of_all}")
+        say(f"{out}: {request.count} offspring of {shelf.shown(named) if named else 'the policy'} at {of_all}")
     return out
 
 

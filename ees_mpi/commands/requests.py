@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ees_mpi.commands import arguments as kinds
 from ees_mpi.commands.arguments import FILE, POLICY, POSITIVE, RUN_FILE, SETTINGS, SOURCE, Name, Option, whole
+from ees_mpi.commands.shelf import output_beside
 from ees_mpi.registry.toml import settings_of
 
 if TYPE_CHECKING:
@@ -157,8 +158,8 @@ class AdaptRequest:
 class MeasureRequest:
     """Measure how evolvable a policy is: mutations at several stds.
 
-    POLICY is a run file, an exported policy (npz), a model of Stable-Baselines3 (zip), a torch state_dict, its arrays
-    as npz or safetensors, or module:function. See `ees-mpi docs measure`.
+    POLICY is a run file, an exported policy (npz), shelf:NAME, a model of Stable-Baselines3 (zip), a torch state_dict,
+    its arrays as npz or safetensors, or module:function. See `ees-mpi docs measure`.
     """
 
     policy: Annotated[Any, Option("A file, a function, a torch module, or named arrays.", POLICY, "POLICY")]
@@ -187,7 +188,7 @@ class MeasureRequest:
         if self.out is not None or not isinstance(self.policy, str):
             return Path(self.out or "measure.h5")
         folder, name = os.path.split(self.policy)
-        return Path(folder, f"{Path(name.rpartition(':')[2]).stem}-measure.h5")
+        return output_beside(Path(folder, name.rpartition(":")[2]), "-measure.h5")
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -36,6 +36,7 @@ from scipy.stats import spearmanr
 
 from ees_mpi.analysis.numbers.heritability import realised
 from ees_mpi.analysis.numbers.statistics import Group, compare
+from ees_mpi.commands.shelf import trained_means
 from ees_mpi.errors import EesError
 
 HERE = Path(__file__).parent
@@ -87,7 +88,7 @@ def experiment(robot: str, seeds: Sequence[int]) -> list[str]:
 
 def means() -> list[str]:
     """Return the commands for the kept means: those of the shelf, and those of the blocks, which are written here."""
-    lines = [measuring(str(path), path.stem) for path in sorted(HERE.glob("shelf/[ac]*.npz"))]
+    lines = [measuring(f"shelf:{name}", name) for name in trained_means() if name.startswith(("ant", "cheetah"))]
     for run in (run for path in sorted(HERE.glob("results/*.h5")) for run in read_block(path) if run.policy):
         task = f"--task {run.name.split('-')[0]}-es-authors --set task.engine=mujoco " if "maml" in run.name else ""
         np.savez_compressed(f"{run.name}.npz", **run.policy)

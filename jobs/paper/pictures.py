@@ -2,7 +2,7 @@
 """Make the pictures at the top of the README: ant.gif, cheetah.gif and ring.png in `jobs/paper/pictures`.
 
     python jobs/paper/pictures.py                                  # about three minutes on one core
-    python jobs/paper/pictures.py --ant OTHER --cheetah OTHER      # other trained means of `jobs/paper/shelf`
+    python jobs/paper/pictures.py --ant OTHER --cheetah OTHER      # other trained means of the shelf
 
 The films show sixteen new mutations of a trained mean. Each is rolled out alone in Bullet, the paper's physics. The
 ring has the positions of the last generation that `jobs/paper/results` keeps of the run that trained the ant.
@@ -18,6 +18,7 @@ import matplotlib
 import numpy as np
 from blocks import read_block
 
+import ees_mpi
 from ees_mpi.analysis.together import FLOOR, LINES, MARKS, TEXT, color_of
 
 HERE = Path(__file__).resolve().parent
@@ -27,14 +28,14 @@ OPTIONS = {"ant": ("--speed", "2"), "cheetah": ("--seconds", "6", "--size", "860
 
 def film(robot: str, mean: str) -> None:
     """Film sixteen mutations of a trained mean."""
-    words = [sys.executable, "-m", "ees_mpi", "replay", str(HERE / "shelf" / f"{mean}.npz")]
+    words = [sys.executable, "-m", "ees_mpi", "replay", f"shelf:{mean}"]
     words += ["--set", "task.engine=bullet", "--mutations", "16", "--together", *OPTIONS[robot]]
     subprocess.run([*words, "--video", str(PICTURES / f"{robot}.gif")], check=True)
 
 
 def positions(mean: str) -> np.ndarray:
     """Return the kept positions of the last generation of the run that trained a mean; its card names the run."""
-    card = (HERE / "shelf" / f"{mean}.md").read_text(encoding="utf-8")
+    card = ees_mpi.shelf(mean).with_suffix(".md").read_text(encoding="utf-8")
     run, file = re.findall(r"^\| run \| `(.*?)` of `(.*?)`", card, re.MULTILINE)[0]
     (kept,) = (each for each in read_block(HERE / "results" / file) if each.name == run)
     return kept.last

@@ -6,7 +6,7 @@
     python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
     python jobs/paper/results.py update                    numbers.csv, figures, tables of the docs, cards of the shelf
 
-A trained mean that is copied into jobs/paper/shelf gets its card by `update`. The small files stay outside of git;
+A trained mean that is copied into ees_mpi/trained gets its card by `update`. The small files stay outside of git;
 blocks.py describes what a block keeps of them, endpoints.py the columns.
 """
 
@@ -32,7 +32,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 import scaling_figure
 
 HERE = Path(__file__).parent
-RESULTS, SHELF, SMALL = HERE / "results", HERE / "shelf", Path("runs/results")
+RESULTS, SHELF, SMALL = HERE / "results", HERE.parents[1] / "ees_mpi" / "trained", Path("runs/results")
 DOCS = HERE.parents[1] / "ees_mpi" / "docs"
 
 

@@ -1,4 +1,4 @@
-"""The shelf of trained means, jobs/paper/shelf: policies that `ees-mpi sample`, `adapt`, `measure` and `--from` take.
+"""The shelf of trained means, ees_mpi/trained: policies that `ees-mpi sample`, `adapt`, `measure` and `--from` take.
 
 Each NAME.npz has its card NAME.md: how it was trained, its numbers, its hash, and what can be done with it.
 `results.py update` writes the cards again, from the policies and numbers.csv.
@@ -23,7 +23,7 @@ ROBOTS = {
 ENGINES = {"bullet": ", in Bullet", "mujoco": ", the Bullet replica in MuJoCo"}
 HEAD = """# Trained means
 
-Each is a policy that `measure`, `sample`, `adapt`, `replay` and `train --from` take.
+Each is a policy that `measure`, `sample`, `adapt`, `replay` and `train --from` take, as `shelf:NAME`.
 Its card says how it was trained and what it can do.
 
 | policy | trained | its mutations, std 0.02 |
@@ -79,7 +79,7 @@ def card(policy: Path, about: dict[str, Any], row: Row) -> str:
     adapted = [(way, number(row, f"adapt_{way}")) for way in ("left", "right")]
     shown = ", ".join(f"{way} {value:.1f}" for way, value in adapted if math.isfinite(value))
     cheetah = "cheetah" in row["robot"]
-    path = f"jobs/paper/shelf/{policy.name}"
+    path = f"shelf:{policy.stem}"
     direction = "left" if cheetah else "90"
     facts = {
         "trained": trained(row),
