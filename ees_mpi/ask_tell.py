@@ -48,7 +48,7 @@ class Strategy:
     observation_dim, observation_share: O, and the share of individuals that feed the observation normaliser
         [default: 0.01, or more for about ten individuals]
     rollouts, starts: K starts of each individual, and which of them share their seeds: "own", "common" or "fixed"
-    record: a run file to write; overwrite: replace an existing one; generations: how many are planned, for `watch`
+    record: a run file to write; overwrite: replace an existing one; generations: how many are planned, for `info`
     """
 
     config: Config

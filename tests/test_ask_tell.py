@@ -269,7 +269,7 @@ def test_commands_work_on_a_recorded_run_if_they_do_not_need_the_task(tmp_path: 
     with small(np.ones(3), record=out) as es:
         run(es, 3, plane)
     done("report", out, "-o", tmp_path / "report.html")
-    done("watch", out, "--once")
+    done("info", out, out)
     done("metrics", out)
     done("export", out, "--csv", "-o", tmp_path / "run.csv")
     done("figure", "ant", out, "-o", tmp_path / "figure.png")

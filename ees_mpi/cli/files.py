@@ -58,7 +58,11 @@ def info(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Print a summary of a run, sample or adaptation file, or a table."""
+    """Print a summary of a run, sample or adaptation file, or a table.
+
+    The table of several files shows the keys in which they differ, and how far unfinished runs are. JSON: one object
+    per line.
+    """
     from ees_mpi.commands import info
 
     summaries, failed = [], []
@@ -71,13 +75,14 @@ def info(
             failed.append(error)
     summaries = info.in_order(summaries, sort)
     if as_json:
-        echo(json.dumps(summaries[0] if len(runs) == 1 else summaries))
+        echo("\n".join(map(json.dumps, summaries)))
     elif len(runs) == 1:
         echo("\n".join(info.lines(summaries[0])))
     elif summaries:
         from ees_mpi.analysis.numbers.tables import columns
 
-        echo("\n".join(columns(info.table(summaries))))
+        more = info.notes(summaries)
+        echo("\n".join([*columns(info.table(summaries)), *([""] if more else []), *more]))
     if failed:
         raise RunFileError(f"{len(failed)} of {len(runs)} files cannot be read; the first: {failed[0]}")
 

@@ -28,7 +28,6 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "Look at a run": {
-        "watch": ("ees-mpi watch run.h5", "ees-mpi watch *.h5 --once"),
         "info": ("ees-mpi info run.h5", "ees-mpi info runs/*.h5 --sort -generations"),
         "report": ("ees-mpi report run.h5", "ees-mpi report a.h5 b.h5 c.h5 -o page.html"),
         "figure": (

@@ -1,6 +1,5 @@
-"""The commands that read run files offline: figure, replay, report, watch, metrics, compare."""
+"""The commands that read run files offline: figure, replay, report, metrics, compare."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,7 @@ import click
 
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
-from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Option, number, whole
+from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Option, whole
 from ees_mpi.commands.requests import Cell, CompareRequest, FigureRequest, Generation, Json, ReplayRequest, RunArguments
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
@@ -59,20 +58,6 @@ def report(
 
     machine.check_threads()
     echo(str(write_report(runs, out, thumbnails)))
-
-
-@command(trusts=True)
-def watch(
-    runs: RunArguments,
-    every: Annotated[
-        float, Option("Seconds between updates.", number(0.05, expected="a number of at least 0.05"))
-    ] = 2.0,
-    once: Annotated[bool, Option("Print the current state and exit.")] = False,
-) -> None:
-    """Show the progress of runs as a table, until all are complete."""
-    from ees_mpi.analysis.watch import watch
-
-    watch(runs, sys.stdout, every, once)
 
 
 class Sides(click.Command):

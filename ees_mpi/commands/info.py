@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,11 +15,14 @@ from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.config import FREE_ON_RESUME, INERT, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
+from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, texts, unknown
 from ees_mpi.runs.starting_point import steps_until
+from ees_mpi.store import lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
+from ees_mpi.terminal import clock
 
 Facts = dict[str, Any]
 
@@ -27,6 +31,8 @@ RESULTS = ("fitness_mean", "fitness_max", "distance_mean", "behavior_variance", 
 COLUMNS = ("fitness_mean", "distance_mean", "behavior_variance", "entropy")
 NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "noise.seed", "task.name", "objective.name", "method", "task.xml"}
 MOST_KEYS = 6  # columns of keys in a table
+RECENT = 30  # generations over which the speed is measured
+SILENT = 60.0  # seconds after which a silent writer is reported
 CHECKED = "the attributes, the sessions and the state; `ees-mpi verify` checks the arrays of all generations, too"
 
 
@@ -81,6 +87,8 @@ def read(path: Path) -> Facts:
                 "functions": functions_of(config),
                 "started": _date(sessions[0]["start"]) if sessions else None,
                 "ended": _date(sessions[-1]["end"]) if sessions else None,
+                "seconds_per_generation": seconds_per_generation(run),
+                "writer": None if run.complete else writer(path),
                 "results": _results(run),
                 "config": config,
             }
@@ -132,6 +140,33 @@ def _date(seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
+def seconds_per_generation(run: Run) -> float | None:
+    """Return the seconds per generation, measured over the last generations of the last session; None if unknown."""
+    sessions = run.sessions()
+    if not sessions or run.generations <= sessions[-1]["first_generation"]:
+        return None
+    first = max(int(sessions[-1]["first_generation"]), run.generations - RECENT - 1)
+    times: Floats = np.asarray(run["seconds_clock"][first:])
+    if first == sessions[-1]["first_generation"]:
+        times = np.concatenate([[sessions[-1]["start"]], times])
+    taken = float(times[-1] - times[0]) / (len(times) - 1) if len(times) > 1 else 0.0
+    return taken if 0 < taken < math.inf else None
+
+
+def writer(path: Path) -> str:
+    """Return a sentence on the process that writes a run file; it touches the lock file every few seconds."""
+    held = lock.path_of(path)
+    try:
+        silent = time.time() - os.stat(held).st_mtime
+        owner = lock.read_owner(held)
+        name = f"process {owner['pid']} on {owner['host']}"
+    except (OSError, KeyError):
+        return "nobody writes it now; `ees-mpi resume` continues it"
+    if silent > SILENT:
+        return f"its writer, {name}, has given no sign of life for {clock(silent)}"
+    return f"being written by {name}"
+
+
 def lines(facts: Facts) -> list[str]:
     """Return the facts of one file as lines of text; the config last, as TOML."""
     shown = {**{name: value for name, value in facts.items() if name not in ("config", "results")}, **facts["results"]}
@@ -146,13 +181,28 @@ def table(files: Sequence[Facts]) -> list[tuple[str, ...]]:
     keys = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)][:MOST_KEYS]
     results = [name for name in COLUMNS if any(facts["results"].get(name) is not None for facts in files)]
     first = ["file", *(["kind"] if any(facts["kind"] != "run" for facts in files) else []), "task", "objective"]
-    rows = [(*first, *keys, "seed", "generations", *results, "ended")]
+    rows = [(*first, *keys, "seed", "generations", "s/gen", "left", *results, "ended")]
     for facts, values in zip(files, flats, strict=True):
-        done = f"{facts['generations']}/{facts['generations_wanted']}" if "generations" in facts else None
+        done, seconds = None, facts.get("seconds_per_generation")
+        if "generations" in facts:
+            done = f"{facts['generations']}/{facts['generations_wanted']}"
+        left = clock(seconds * (facts["generations_wanted"] - facts["generations"])) if seconds else None
+        progress = (facts["seed"], done, f"{seconds:.3g}" if seconds else None, "-" if facts.get("complete") else left)
         numbers = (facts["results"].get(name) for name in results)
-        cells = [*(facts[name] for name in first), *(values[key] for key in keys), facts["seed"], done, *numbers]
-        rows.append(tuple(map(_cell, [*cells, facts["ended"]])))
+        cells = (*(facts[name] for name in first), *(values[key] for key in keys), *progress, *numbers, facts["ended"])
+        rows.append(tuple(map(_cell, cells)))
     return rows
+
+
+def notes(files: Sequence[Facts]) -> list[str]:
+    """Return what a table of files has no column for: damage, the writers of unfinished runs, invalid rollouts."""
+    found = []
+    for facts in files:
+        if said := facts.get("damage") or facts.get("writer"):
+            found.append(f"{facts['file']}: {said}")
+        if share := facts["results"].get("invalid_share"):
+            found.append(f"{facts['file']}: {share:.1%} of the last rollouts are invalid")
+    return found
 
 
 def _cell(value: Any) -> str:

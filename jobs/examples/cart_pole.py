@@ -1,6 +1,6 @@
 """A cart-pole for many individuals at once, in numpy, under mpirun. The behaviour: where the cart is after 4 seconds.
 
-    mpirun -n 3 python jobs/examples/cart_pole.py [RUN.h5]          ees-mpi watch RUN.h5
+    mpirun -n 3 python jobs/examples/cart_pole.py [RUN.h5]          ees-mpi info RUN.h5
 
 The same command continues RUN.h5. `chunk` makes the bits independent of the number of ranks: a matrix product may have
 other bits for other numbers of rows.

@@ -1,14 +1,17 @@
 """`ees-mpi info` of one file, and of several."""
 
 import json
+import os
+import shutil
 import tomllib
 from pathlib import Path
 
 import pytest
 from support.program import done, ees, info, refusal, train
-from support.run_files import stored
+from support.run_files import edited, stored
 
 from ees_mpi import open_run
+from ees_mpi.commands.info import writer
 
 NAMES = ("interference", "sample", "adapt", "maml", "maml-adapt")
 
@@ -82,7 +85,7 @@ def test_files_of_all_kinds_are_in_one_table_and_in_one_list() -> None:
     table = rows(*files, "--sort", "distance_mean")
     assert {row["kind"] for row in table} == {"run", "study", "adaptation"}
     assert [row["distance_mean"] for row in table[-2:]] == ["-", "-"]  # files without the value come last
-    data = json.loads(done("info", *files, "--json").stdout)
+    data = [json.loads(line) for line in done("info", *files, "--json").stdout.splitlines()]
     assert [facts["file"] for facts in data] == files and all("config" in facts for facts in data)
 
 
@@ -95,3 +98,33 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_others(tmp_path: Path) -> 
     assert code == 3 and "2 of 2 files cannot be read" in line
     code, line = refusal("info", "sweep0.h5", "sweep1.h5", "--sort", "population.sdt")
     assert code == 2 and "did you mean population.std" in line
+
+
+def test_a_table_says_how_far_unfinished_runs_are_and_who_writes_them(tmp_path: Path) -> None:
+    stopped = Path(shutil.copy("sweep0.h5", tmp_path / "stopped.h5"))
+    with edited(stopped) as file:
+        file.attrs["config"] = file.attrs["config"].decode().replace("generations = 6", "generations = 9", 1)
+    heads, first, second, empty, note = (line.split() for line in done("info", "sweep1.h5", stopped).stdout.splitlines())
+    done_, unfinished = dict(zip(heads, first, strict=True)), dict(zip(heads, second, strict=True))
+    assert (done_["generations"], done_["left"]) == ("6/6", "-") and float(done_["s/gen"]) > 0
+    assert unfinished["generations"] == "6/9" and unfinished["left"] == "0:00:00" and not empty
+    assert note[0] == f"{stopped}:" and "nobody writes it now" in " ".join(note)
+    first_facts, facts = map(json.loads, done("info", "sweep1.h5", stopped, "--json").stdout.splitlines())
+    assert first_facts["writer"] is None and "nobody" in facts["writer"] and facts["seconds_per_generation"] > 0
+
+
+def test_invalid_rollouts_of_the_last_generation_are_said_below_a_table(tmp_path: Path) -> None:
+    copy = Path(shutil.copy("sweep0.h5", tmp_path / "copy.h5"))
+    with edited(copy) as file:
+        file["generations/invalid_share"][5] = 0.25
+    assert f"{copy}: 25.0% of the last rollouts are invalid" in done("info", "sweep1.h5", copy).stdout
+
+
+def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(tmp_path: Path) -> None:
+    run = tmp_path / "run.h5"
+    assert "nobody writes it now" in writer(run)
+    sidecar = tmp_path / "run.h5.lock"
+    sidecar.write_text('{"host": "node7", "pid": 12}')
+    assert writer(run) == "being written by process 12 on node7"
+    os.utime(sidecar, (0, 0))
+    assert "node7, has given no sign of life" in writer(run)

@@ -293,7 +293,7 @@ def test_the_journal_of_another_run_is_refused_by_readers_and_set_aside_by_repai
     for command, *more in (["verify"], ["sample", "--count", 2, "--out", out], ["export", "--csv"], ["report"]):
         code, line = refusal(command, run, *more)
         assert code == 3 and "run.h5.journal is the journal of another run. `ees-mpi repair` renames it" in line, line
-    assert "another run" in info(run)["damage"] and "another run" in done("watch", run, "--once").stdout
+    assert "another run" in info(run)["damage"] and "another run" in done("info", run, run).stdout
     assert "run.h5.journal.other-run" in done("repair", run).stdout
     done("sample", run, "--count", 2, "--out", out)
 
@@ -341,7 +341,7 @@ def test_a_link_to_a_killed_run_shows_its_journal(made: Make, tmp_path: Path) ->
     folder.mkdir()
     link = folder / "link.h5"
     link.symlink_to(run)
-    assert info(link)["generations"] == 4 and "4/6" in done("watch", link, "--once").stdout
+    assert info(link)["generations"] == 4 and "4/6" in done("info", link, link).stdout
     sets = ["--set", "population.size=20", "--set", "noise.size=5000", "--set", "run.generations=1"]
     for source, name in ((run, "one.h5"), (link, "two.h5")):
         done("train", "interference-maxvar", *sets, "--from", source, "--out", tmp_path / name)

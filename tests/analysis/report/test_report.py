@@ -15,10 +15,10 @@ from support.program import CHECKOUT, done, ees, sets
 from support.run_files import edited
 
 from ees_mpi import open_run
-from ees_mpi.analysis import report, report_charts, watch
+from ees_mpi.analysis import report, report_charts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.report_charts import LOOK, behaviors
-from ees_mpi.commands.info import summarize
+from ees_mpi.commands.info import seconds_per_generation, summarize
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_arra
     with open_run(finished) as run:
         summarize(run)
         report.render([run], 0)
-        watch.table([run])
+        seconds_per_generation(run)
     assert len(read) > 10 and set(read) == {1}
 
 
@@ -149,7 +149,7 @@ def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(species: Pat
     done = ees("report", copy)
     assert done.returncode == 0 and not done.stderr
     assert "No individual of the last generation is valid" in (tmp_path / "copy-report.html").read_text()
-    assert ees("watch", copy, "--once").returncode == 0
+    assert ees("info", copy, copy).returncode == 0
 
 
 def test_the_page_of_your_own_environment_says_why_it_has_no_pictures(inside: Path) -> None:
