@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure strong and weak scaling with short runs, and draw them beside the model of `ees-mpi plan`.
+"""Measure strong and weak scaling with short runs, and draw them.
 
     scaling.py --engine mujoco        on this machine, with a rank for each core; in a job of SLURM, with all its ranks
     scaling_figure.py FILE.json       draws FILE.png again
@@ -13,7 +13,6 @@ Exit codes: 0 all is measured; 1 some points failed, and are named; 2 nothing ca
 """
 
 import argparse
-import dataclasses
 import json
 import os
 import re
@@ -33,7 +32,6 @@ try:
     import ees_mpi
     from ees_mpi import config as configs
     from ees_mpi import machine
-    from ees_mpi.commands import plan
     from ees_mpi.errors import ConfigError, EesError
 except ImportError as missing:
     print(f"scaling: expected a python3 that can import ees_mpi: {missing}; activate its environment", file=sys.stderr)
@@ -42,8 +40,6 @@ except ImportError as missing:
 RANKS = int(os.environ.get("SLURM_NTASKS") or len(os.sched_getaffinity(0)))
 PER_RANK = 8  # individuals of strong scaling on the largest number of ranks, at least
 MOST = 128  # individuals of a rank in strong scaling: with more, a point takes minutes
-LARGEST = 40_000  # individuals for which the model measures an update: of more, it takes minutes in one process
-BEYOND = 2  # doublings of the largest number of ranks to which the model is drawn
 
 
 class Stopped(Exception):
@@ -136,27 +132,6 @@ def read_times(file: Path, ranks: int) -> Data:
     return {"nodes": int(session["nodes"]), "steps": steps, "seconds": seconds, **medians}
 
 
-def predict(told: argparse.Namespace) -> list[Data]:
-    """Return the model's seconds of a generation, also for more ranks than are measured.
-
-    The model measures rollouts on all cores at once, and an update in this process, while nothing else runs.
-    """
-    counts = [*rank_counts(told.ranks), *(told.ranks * 2**k for k in range(1, BEYOND + 1))]
-    sizes = [(STRONG, count, told.total) for count in counts if told.total <= told.most * count]
-    sizes += [(WEAK, count, told.each * count) for count in counts if told.each * count <= LARGEST]
-    runs = {individuals: configs.load(told.preset, words(told, individuals)) for _, _, individuals in sizes}
-    costs = {individuals: plan.measured_costs(config) for individuals, config in runs.items()}
-    rollout = statistics.median(each.rollout for each in costs.values())  # the same for any number of individuals
-    found = []
-    for kind, count, individuals in sizes:
-        work = dataclasses.replace(costs[individuals], rollout=rollout)
-        taken = plan.predict(runs[individuals], work, count, -(-count // told.per_node)).generation
-        point = {"engine": told.engine, "kind": kind, "ranks": count, "individuals": individuals, "seconds": taken}
-        point |= {"steps": individuals * told.steps, "error": (work.spread[1] - work.spread[0]) / 2}
-        found.append(point)
-    return found
-
-
 def keep(found: Data, path: Path) -> None:
     """Write the JSON file in one step: a kill leaves the old one or the new one."""
     path.with_suffix(".new").write_text(json.dumps({**found, "summary": summarize(found)}) + "\n")
@@ -169,7 +144,7 @@ def begin(told: argparse.Namespace) -> Data:
     settings = {name: getattr(told, name) for name in ("preset", "steps", "total", "each", "generations", "set")}
     settings["cpu"] = here["cpu"]
     if not told.out.exists():
-        return {"settings": settings, "machine": here, "points": [], "model": []}
+        return {"settings": settings, "machine": here, "points": []}
     try:
         found: Data = json.loads(told.out.read_text())
         before = [(name, found["settings"].get(name), value) for name, value in settings.items()]
@@ -235,15 +210,11 @@ def main() -> int:
     told.out.parent.mkdir(parents=True, exist_ok=True)
     try:
         found = begin(told)
-        missing = [point for point in wanted(told) if not is_done(point, found["points"])]
-        model = predict(told) if missing else []
+        configs.load(told.preset, words(told, told.total))  # a wrong one is refused before anything is started
     except EesError as error:
         print(f"scaling: {error}", file=sys.stderr)
         return error.exit_code
-    except Stopped:
-        return 75
-    if model:
-        found["model"] = [*(each for each in found["model"] if each["engine"] != told.engine), *model]
+    missing = [point for point in wanted(told) if not is_done(point, found["points"])]
     left, failed = measure_all(told, missing, found)
     if not found["points"]:
         if left:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draw the scaling that jobs/scaling.py has measured, beside the model of `ees-mpi plan`; print it as a table.
+"""Draw the scaling that jobs/scaling.py has measured; print it as a table.
 
 scaling_figure.py FILE.json       draws FILE.png
 """
@@ -34,7 +34,6 @@ def summarize(found: Data) -> list[Data]:
     """Return a row for each number of ranks: median, lowest and highest steps per second, and the efficiency."""
     rows: list[Data] = []
     key = itemgetter("engine", "kind", "ranks")
-    model = {key(each): each["steps"] / each["seconds"] for each in found["model"]}
     for (engine, kind, ranks), points in groupby(sorted(found["points"], key=key), key):
         here = list(points)
         rates = [rate(point) for point in here]
@@ -42,38 +41,34 @@ def summarize(found: Data) -> list[Data]:
         row |= {"rate": statistics.median(rates), "lowest": min(rates), "highest": max(rates)}
         first = next((each for each in rows if (each["engine"], each["kind"]) == (engine, kind)), row)
         row["efficiency"] = row["rate"] / ranks / (first["rate"] / first["ranks"])
-        rows.append({**row, "model": model.get(key(row))})
+        rows.append(row)
     return rows
 
 
 def table(rows: Sequence[Data]) -> list[str]:
     """Return the summary as lines of text: steps per second, with the lowest and highest of some repetitions."""
     lines = ["engine  kind    ranks  nodes    steps/s (lowest to highest, repetitions)  efficiency"]
-    if modelled := any(row["model"] for row in rows):
-        lines[0] += "  model"
     for row in rows:
         spread = f"{row['rate']:>9,.0f} ({row['lowest']:,.0f} to {row['highest']:,.0f}, {row['repetitions']})"
-        model = f"{row['model']:,.0f}" if row["model"] else "-" * modelled
         place = f"{row['engine']:8}{row['kind']:8}{row['ranks']:>5}  {row['nodes']:>5}"
-        lines.append(f"{place}  {spread:42}{row['efficiency']:>9.0%}  {model:>9}".rstrip())
+        lines.append(f"{place}  {spread:42}{row['efficiency']:>9.0%}")
     return lines
 
 
 def draw(found: Data) -> Figure:
-    """Draw rates and efficiencies against the number of ranks, for each engine: measured, and by the model."""
+    """Draw rates and efficiencies against the number of ranks, for each engine."""
     rows = summarize(found)
     engines = sorted({row["engine"] for row in rows})
     figure, panels = grid(2 * len(engines), 2, 0.8 * COLUMN)
     for place, engine in enumerate(engines):
         left, right = panels[2 * place : 2 * place + 2]
-        counts = sorted({each["ranks"] for each in [*rows, *found["model"]] if each["engine"] == engine})
+        counts = sorted({each["ranks"] for each in rows if each["engine"] == engine})
         best = max(row["rate"] / row["ranks"] / row["efficiency"] for row in rows if row["engine"] == engine)
         left.plot(counts, [best * count / 1000 for count in counts], color="0.6", linestyle=":", label="ideal")
         for kind in KINDS:
             mine = [row for row in rows if (row["engine"], row["kind"]) == (engine, kind)]
-            model = [each for each in found["model"] if (each["engine"], each["kind"]) == (engine, kind)]
             if mine:
-                draw_kind(left, right, kind, mine, model)
+                draw_kind(left, right, kind, mine)
         left.set(title=f"{NAMES.get(engine, engine)}: thousand steps per second", xlabel="ranks", yscale="log")
         right.set(title="efficiency: rate per rank, over that of the fewest ranks", xlabel="ranks", ylim=(0, None))
         for panel in (left, right):
@@ -87,8 +82,8 @@ def draw(found: Data) -> Figure:
     return figure
 
 
-def draw_kind(left: Any, right: Any, kind: str, rows: Sequence[Data], model: Sequence[Data]) -> None:
-    """Draw one kind of scaling: points with bars from the lowest to the highest repetition, and lines of the model."""
+def draw_kind(left: Any, right: Any, kind: str, rows: Sequence[Data]) -> None:
+    """Draw one kind of scaling: points with bars from the lowest to the highest repetition."""
     color, marker, label = LOOKS[kind]
     ranks = [row["ranks"] for row in rows]
     unit = rows[0]["rate"] / ranks[0]
@@ -99,19 +94,6 @@ def draw_kind(left: Any, right: Any, kind: str, rows: Sequence[Data], model: Seq
             for end in ("lowest", "highest")
         ]
         panel.errorbar(ranks, middle, spread, color=color, marker=marker, markersize=3, capsize=2, label=label)
-    if model:
-        counts = [each["ranks"] for each in model]
-        rates = [each["steps"] / each["seconds"] for each in model]
-        line = {"color": color, "linestyle": "--", "linewidth": 0.8}
-        label = f"{kind}: the model of ees-mpi plan, and the range of the cores"
-        left.plot(counts, [each / 1000 for each in rates], **line, label=label)
-        low, high = (
-            [each * (1 + sign * one["error"]) / 1000 for each, one in zip(rates, model, strict=True)]
-            for sign in (-1, 1)
-        )
-        left.fill_between(counts, low, high, color=color, alpha=0.15, linewidth=0)
-        first = rates[0] / counts[0]
-        right.plot(counts, [each / count / first for each, count in zip(rates, counts, strict=True)], **line)
 
 
 def save_figure(found: Data, path: Path) -> None:

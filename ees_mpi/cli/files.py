@@ -201,7 +201,8 @@ def plan(
 ) -> None:
     """Print the costs of a run before it is queued.
 
-    Memory, hours, core-hours. A few rollouts, an update and a commit are timed on this machine; the rest is computed.
+    Memory, hours, core-hours, disk. A few rollouts (on a GPU one batch), an update and a commit are timed on this
+    machine, and multiplied.
     """
     from ees_mpi.commands.plan import describe, estimate, measured_costs
     from ees_mpi.config import load
@@ -210,9 +211,8 @@ def plan(
     ranks = ranks or len(os.sched_getaffinity(0))
     loaded = load(source, changes_of(settings))
     _print_notes(loaded.notes)
-    costs = measured_costs(loaded)
-    facts = estimate(loaded, ranks, ranks_per_node or ranks, costs)
-    echo(json.dumps(facts) if as_json else "\n".join(describe(facts, costs)))
+    facts = estimate(loaded, ranks, ranks_per_node or ranks, measured_costs(loaded))
+    echo(json.dumps(facts) if as_json else "\n".join(describe(facts)))
 
 
 @command()

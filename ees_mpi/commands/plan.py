@@ -1,93 +1,89 @@
-"""`ees-mpi plan`: the costs of a run before it is queued. Some parts are timed, the rest is extrapolated."""
+"""`ees-mpi plan`: the costs of a run before it is queued: some parts are timed here, and multiplied."""
 
+import math
+import os
+import tempfile
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config
-from ees_mpi.generation import costs as model
-from ees_mpi.generation.costs import Costs, Phases, on_all_cores, resident_bytes, row_bytes, seconds, time_commit, timed
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import LEADING, Draw, Outcomes, behavior_columns
+from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
-from ees_mpi.terminal import clock
+from ees_mpi.store import layout
 from ees_mpi.update import Update
+from ees_mpi.terminal import clock
 
-ROLLOUTS = 3  # timed by each process
+ROLLOUTS = 3  # timed at least
+SHORTEST = 0.2  # seconds: of quick rollouts, more are timed
 TABLE = 2**24  # floats of the noise table for timing an update: larger than a cache, and quick to generate
-SLOW_NODE = 2.0  # times as long: a slow node, for comparison
-EFFICIENT = 0.5  # parallel efficiency; below it, more ranks are not worth their cost
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds and bytes measured on this machine. A row is an individual, or a task of MAML."""
+
+    timed: str  # the timed parts, for the output
+    rollout: float  # seconds of the rollouts of one row; on GPUs its share of a batch
+    commit: float  # seconds
+    resident: int  # bytes of a rank after its imports, with its environment
+    working: int  # bytes of its update
+    row: float = 0.0  # seconds of the part of an update that a rank computes for each of its rows
+    shared: float = 0.0  # seconds of the part that the ranks share
+    fixed: float = 0.0  # seconds of the part that every rank computes
+    kept: int = 0  # bytes that a rank keeps for each of its rows, ...
+    most_kept: int = 0  # ... at most
+    table: int = 0  # bytes of the noise table of a node
+    gpus: int = 0  # of this machine, if they evaluate
 
 
 def measured_costs(config: Config) -> Costs:
     """Return the costs of the parts of a generation, measured on this machine."""
     configs.check(config, here=False)
     config.method.try_out(config.task, config.population)
-    if config.method.name == "maml":
-        from ees_mpi.maml.planning import maml_costs  # imports torch
-
-        return maml_costs(config)
-    return evolution_costs(config)
+    return maml_costs(config) if config.method.name == "maml" else evolution_costs(config)
 
 
 def evolution_costs(config: Config) -> Costs:
-    """Return the costs of a few rollouts and one update of an evolution strategy."""
-    state = first_state(config)
-    update = Update.of(config, _table(config, TABLE))
-    drawn, size = update.ask(state), config.population.size
-    evaluation = Evaluation(config, update.noise, Ranks())
-    work, on_gpu = _work(config, state, drawn), evaluation.device == "cuda"
-    evaluation.run(work, range(size if on_gpu else 1), {})  # the first time also loads, compiles and warms up
-    batch = timed(lambda: evaluation.run(work, range(size), {}))[0] if on_gpu else 0.0
-    evaluation.close()
-    resident = resident_bytes() - update.noise.size * 4
-    split, fixed = _time_update(config, update, state, drawn)
-    working = 6 * sum(array.nbytes for array in state.arrays().values()) + 8 * row_bytes(config)
-    each = np.array([batch / size]) if on_gpu else on_all_cores(config, rollout_seconds)[:, 0]
-    rollout = float(each.mean())
-    how = f"a batch of {size} ({seconds(batch)})"
-    if not on_gpu:
-        how = f"rollouts on {len(each)} core{'s' * (len(each) > 1)} at once ({seconds(rollout)} each)"
-    return Costs(
-        rollout,
-        split,
-        fixed,
-        time_commit(config, state),
-        resident,
-        lambda rows: working,
-        4 * config.noise.size,
-        f"{how}, one update ({seconds(split + fixed)} on one rank)",
-        gpus=len(visible_gpus()) if on_gpu else 0,
-        spread=(float(each.min()) / rollout, float(each.max()) / rollout),
-    )
-
-
-def rollout_seconds(config: Config, ready: Callable[[], Any]) -> tuple[float]:
-    """Return the seconds of one rollout on a CPU; see `costs.on_all_cores`."""
-    state, noise = first_state(config), _table(config, 0)
-    work = _work(config, state, Update.of(config, noise).ask(state))
-    evaluation = Evaluation(config, noise, Ranks(), "cpu")
-    count = max(ROLLOUTS, min(evaluation.rows, config.population.size))
-    evaluation.run(work, range(1), {})
-    ready()
+    """Time a few rollouts, or a batch on a GPU, and one update of an evolution strategy."""
+    state, size = first_state(config), config.population.size
+    noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
+    update = Update.of(config, noise)
+    drawn, evaluation = update.ask(state), Evaluation(config, noise, Ranks())
+    work = Work(state.learned, drawn, state.observation_mean_std(), np.zeros(size, np.bool_))
+    on_gpu = evaluation.device == "cuda"
+    count = size if on_gpu else min(size, max(ROLLOUTS, evaluation.rows))
+    evaluation.run(work, range(count if on_gpu else 1), {})  # the first time also loads, compiles and warms up
     taken, _ = timed(lambda: evaluation.run(work, range(count), {}))
+    while taken < SHORTEST and count < size:
+        count = min(4 * count, size)
+        taken, _ = timed(lambda: evaluation.run(work, range(count), {}))
     evaluation.close()
-    return (taken / count,)
-
-
-def _table(config: Config, most: int) -> NoiseTable:
-    """Return a noise table for timing, of at most this size if that is enough."""
-    return NoiseTable(config.noise_seed, max(min(most, config.noise.size), config.task.parameters), Ranks())
-
-
-def _work(config: Config, state: State, drawn: Draw) -> Work:
-    return Work(state.learned, drawn, state.observation_mean_std(), np.zeros(config.population.size, np.bool_))
+    resident = resident_bytes() - 4 * noise.size
+    shared, fixed = _time_update(config, update, state, drawn)
+    commit = time_commit(config, state)
+    rollouts = f"a batch of {count} ({seconds(taken)})" if on_gpu else f"{count} rollouts ({seconds(taken / count)} each)"
+    return Costs(
+        f"{rollouts}, one update ({seconds(shared + fixed)} on one rank), one commit ({seconds(commit)})",
+        taken / count,
+        commit,
+        resident,
+        working=6 * sum(array.nbytes for array in state.arrays().values()) + 8 * row_bytes(config),
+        shared=shared,
+        fixed=fixed,
+        table=4 * config.noise.size,
+        gpus=len(visible_gpus()) if on_gpu else 0,
+    )
 
 
 def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> tuple[float, float]:
@@ -99,86 +95,118 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
     outcomes = Outcomes(behavior, behavior[:, 0].copy(), whole.astype(np.int64), whole, no_rows, by_start)
     tell_taken, (following, _) = timed(lambda: update.tell(state, drawn, outcomes, Ranks()))
     metrics_taken, _ = timed(lambda: metrics(outcomes, config.method.bandwidth, Ranks()))
-    gradient = {name: array.astype(np.float64) for name, array in state.learned.items()}  # any: only its size matters
-    step_taken, _ = timed(lambda: update.optimizer.step(state.learned, gradient, state.moments))
-    digest_taken, _ = timed(following.digest)
-    ask_taken, _ = timed(lambda: update.ask(following))
-    return max(tell_taken - step_taken, 0.0) + metrics_taken, step_taken + digest_taken + ask_taken
+    fixed_taken, _ = timed(lambda: (following.digest(), update.ask(following)))
+    return tell_taken + metrics_taken, fixed_taken
 
 
-def predict(config: Config, costs: Costs, ranks: int, nodes: int = 1, slow_node: float = 1.0) -> Phases:
-    """Return the extrapolated seconds of a generation on some number of ranks."""
-    size, task = config.population.size, config.task
-    row = LEADING + behavior_columns(task.behavior_dim, task.rollouts)
-    received = 8 * (size * row + task.parameters) + costs.gathered
-    return model.predict(costs, size, received, ranks, nodes, slow_node)
+def maml_costs(config: Config) -> Costs:
+    """Time an iteration of MAML: with two tasks, or on a GPU with all."""
+    from ees_mpi.maml.outer import KEPT, task_bytes  # imports torch
+    from ees_mpi.maml.training import MamlJob
+
+    state, job = first_state(config), MamlJob.open(config, Ranks())
+    on_gpu, tasks = job.device == "cuda", config.population.size
+    if on_gpu:
+        job.advance(state)  # the first iteration also loads and warms up
+    else:
+        tasks = 2
+        job.close()
+        job = MamlJob.open(replace(config, population=msgspec.structs.replace(config.population, size=tasks)), Ranks())
+    taken = job.advance(state)[0].seconds
+    job.close()
+    commit, each = time_commit(config, state), task_bytes(config)
+    parts = f"the rollouts of {tasks} tasks ({seconds(taken['evaluate'])}), their update ({seconds(taken['update'])})"
+    return Costs(
+        f"{parts}, one commit ({seconds(commit)})",
+        taken["evaluate"] / tasks,
+        commit,
+        resident_bytes(),
+        working=64 * config.task.parameters,
+        row=taken["update"] / tasks,
+        kept=0 if on_gpu else each,
+        most_kept=max(KEPT, each),
+        gpus=len(visible_gpus()) if on_gpu else 0,
+    )
 
 
-def saturation(config: Config, costs: Costs) -> int:
-    """Return the number of ranks beyond which parallel efficiency falls below a half."""
-    alone = predict(config, costs, 1).generation
-    ranks = 1
-    while ranks < config.population.size:
-        more = min(2 * ranks, config.population.size)
-        if alone / (more * predict(config, costs, more).generation) < EFFICIENT:
-            break
-        ranks = more
-    return ranks
+def timed(action: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the seconds of an action, and its result."""
+    start = time.perf_counter()
+    result = action()
+    return time.perf_counter() - start, result
+
+
+def time_commit(config: Config, state: State) -> float:
+    """Return the seconds to write a generation to the disk of this folder."""
+    size = row_bytes(config) + sum(array.nbytes for array in state.arrays().values())
+    with tempfile.TemporaryFile(dir=".") as file:
+        start = time.perf_counter()
+        file.write(bytes(size))
+        file.flush()
+        os.fsync(file.fileno())
+        return time.perf_counter() - start
+
+
+def resident_bytes() -> int:
+    """Return the bytes of private memory of this process."""
+    with open("/proc/self/status", encoding="ascii") as lines:
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+def row_bytes(config: Config) -> int:
+    """Return the bytes of a generation in the run file."""
+    sizes, fields = layout.axis_sizes(config), layout.present(config).values()
+    return sum(math.prod(sizes[axis] for axis in field.axes) * np.dtype(field.dtype).itemsize for field in fields)
+
+
+def seconds(value: float) -> str:
+    """Return a time with its unit."""
+    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
 
 
 def estimate(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> dict[str, Any]:
     """Return the plan as data for JSON: times in seconds, sizes in bytes."""
     nodes = -(-ranks // ranks_per_node)
-    plan = predict(config, costs, ranks, nodes)
-    hours = plan.generation * config.run.generations / 3600
-    working = costs.working(-(-config.population.size // ranks))
-    rank_memory = costs.resident + working
+    rows = -(-config.population.size // (nodes * costs.gpus or ranks))  # of the rank that has the most
+    evaluate, update = rows * costs.rollout, rows * costs.row + costs.shared / ranks + costs.fixed
+    generation = evaluate + update + costs.commit
+    hours = generation * config.run.generations / 3600
+    rank_bytes = costs.resident + costs.working + min(rows * costs.kept, costs.most_kept)
     return {
         "ranks": ranks,
         "nodes": nodes,
         "ranks_per_node": ranks_per_node,
         "gpus_per_node": costs.gpus,
-        "rank_bytes": rank_memory,
-        "rank_bytes_measured": costs.resident,
-        "rank_bytes_computed": working,
-        "node_bytes": rank_memory * min(ranks, ranks_per_node) + costs.table,
+        "rank_bytes": rank_bytes,
+        "node_bytes": rank_bytes * min(ranks, ranks_per_node) + costs.table,
         "noise_table_bytes": costs.table,
-        "generation_seconds": plan.generation,
-        **{f"{phase}_seconds": value for phase, value in plan._asdict().items()},
-        "generation_seconds_low": plan.generation + (costs.spread[0] - 1) * plan.evaluate,
-        "generation_seconds_high": plan.generation + (costs.spread[1] - 1) * plan.evaluate,
-        "slow_node_seconds": predict(config, costs, ranks, nodes, slow_node=SLOW_NODE).generation,
+        "generation_seconds": generation,
+        "evaluate_seconds": evaluate,
+        "update_seconds": update,
+        "commit_seconds": costs.commit,
         "generations": config.run.generations,
         "hours": hours,
         "core_hours": hours * ranks,
         "file_bytes": row_bytes(config) * config.run.generations,
-        "useful_ranks": saturation(config, costs),
-        "measured": costs.timed,
+        "timed": costs.timed,
     }
 
 
-def describe(facts: Mapping[str, Any], costs: Costs) -> list[str]:
+def describe(facts: Mapping[str, Any]) -> list[str]:
     """Return the facts of `estimate` as lines of text."""
-    mib = {name.removesuffix("_bytes"): f"{value / 2**20:.0f}" for name, value in facts.items() if "bytes" in name}
-    parts = ("evaluate", "gather", "update", "commit")
-    phases = ", ".join(f"{part} {seconds(facts[f'{part}_seconds'])}" for part in parts)
-    nodes = facts["nodes"]
+    mib = {name.removesuffix("_bytes"): f"{value / 2**20:.0f} MiB" for name, value in facts.items() if "bytes" in name}
+    phases = ", ".join(f"{part} {seconds(facts[f'{part}_seconds'])}" for part in ("evaluate", "update", "commit"))
+    nodes, gpus = facts["nodes"], facts["gpus_per_node"]
     return [
         f"ranks               {facts['ranks']} on {nodes} node{'s' * (nodes > 1)}, {facts['ranks_per_node']} per node"
-        + (f", {costs.gpus} GPU{'s' * (costs.gpus > 1)} per node, as here" if costs.gpus else ""),
-        f"memory per rank     {mib['rank']} MiB (measured {mib['rank_bytes_measured']} after start,"
-        f" {mib['rank_bytes_computed']} computed for updates)",
-        f"memory per node     {mib['node']} MiB, of which {mib['noise_table']} MiB noise table in /dev/shm",
+        + (f", {gpus} GPU{'s' * (gpus > 1)} per node, as here" if gpus else ""),
+        f"memory per rank     {mib['rank']}",
+        f"memory per node     {mib['node']}, of which {mib['noise_table']} noise table in /dev/shm",
         f"generation          {seconds(facts['generation_seconds'])}: {phases}",
-        f"                    {seconds(facts['generation_seconds_low'])} to {seconds(facts['generation_seconds_high'])}"
-        f" with the rollouts of the fastest and of the slowest core here; {seconds(facts['slow_node_seconds'])} if one"
-        f" node computes at 1/{SLOW_NODE:g} of the speed",
         f"run                 {clock(3600 * facts['hours'])} for {facts['generations']} generations,"
         f" {facts['core_hours']:.2f} core-hours",
-        f"file                {mib['file']} MiB, and as much again during a fold",
-        f"more ranks          are useful up to about {facts['useful_ranks']}: then the efficiency is below 50 %",
-        f"measured            {costs.timed}, one commit ({seconds(costs.commit)})",
-        "extrapolated        all rollouts take as long as these; all nodes are like this one; each rank has a core;",
-        f"                    a network of {model.LATENCY * 1e6:.0f} us and {model.BANDWIDTH / 1e9:.0f} GB/s is"
-        " assumed, and was not measured (docs scaling)",
+        f"file                {mib['file']}, and as much again during a fold",
+        f"timed here          {facts['timed']}",
+        "not counted         messages between ranks; rollouts that are slower on a full node, or longer when trained;",
+        "                    jobs/scaling.py measures all of it on your cluster (`ees-mpi docs scaling`)",
     ]

@@ -1,6 +1,6 @@
 """A gather of all ranks on 2, 16 and 48 ranks of this machine: processor time of a rank for a few bytes, and for 4 MB.
 
-The two constants of `ees_mpi.generation.costs`: seconds for each gather, and for each byte that a rank receives.
+Seconds for each gather, and for each byte that a rank receives; `ees-mpi docs scaling` has them.
 """
 
 import time
