@@ -89,18 +89,20 @@ def info(
 
 @command()
 def repair(run: RunArgument) -> None:
-    """Fold the journal of a killed run into its file; drop damaged parts."""
+    """Fold the journal of a killed run into its file, and check all of it.
+
+    `resume` does the first, too. A damaged file is named with its arrays and generations; nothing mends it.
+    """
     from ees_mpi.store import journal
     from ees_mpi.store.reader import open_run
     from ees_mpi.store.repair import repair
 
     path = path_of(run)
     done = "journal folded" if journal.path_of(path).exists() else "no journal to fold"
-    lost = repair(path)
+    warning = repair(path)
     with open_run(path) as opened:
-        echo(f"{path}: {opened.generations} generations, {done}")
-    if lost:
-        echo(f"warning: {lost}")
+        echo(f"{path}: {opened.generations} generations, {done}" + (f"\nwarning: {warning}" if warning else ""))
+        opened.check_all()
 
 
 @command(trusts=True)

@@ -12,8 +12,8 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.store import chunks, layout, records, texts
 from ees_mpi.store.records import Columns, Entry
 
-REPAIR = "`ees-mpi repair` keeps what can be read, and returns to the newest state that is whole"
-LOST = "lost"  # in place of a state_sha256 that was damaged
+ADVICE = "The rest can be read with open_run and h5py, and `train --from RUN.h5@G` starts from the mean of generation G"
+LOST = "lost"  # in place of a state_sha256 that is damaged; version 0.2.0 could write it
 TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from", "first_state_sha256")
 
 
@@ -134,12 +134,12 @@ def newer(entries: Sequence[Entry], have: int, path: Path) -> list[Entry]:
     return rows
 
 
-def whole_state(file: h5py.File, name: str, attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the state in the group `final` or `previous`; raise a ValueError if it does not have its digest."""
-    state = texts.datasets(file[name])
+def whole_state(file: h5py.File, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the state in the group `final`; raise a ValueError if it does not have its digest."""
+    state = texts.datasets(file["final"])
     written = file["generations/state_sha256"]
-    place = written.shape[0] if name == "final" else int(state["generation"])
-    expected = bytes(written[place - 1]).decode("ascii") if place else attributes["first_state_sha256"]
+    have = len(written)
+    expected = chunks.read(written, have - 1, have)[0].decode("ascii") if have else attributes["first_state_sha256"]
     if records.state_sha256(state) != expected:
-        raise ValueError(f"the state in its group {name} does not have its digest")
+        raise ValueError("the state in its group final does not have its digest")
     return state

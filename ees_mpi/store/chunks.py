@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 CHUNK_BYTES = 1 << 17
 ROWS = 16  # of a chunk, at most: a flipped bit costs all rows of its chunk
-CHECKSUM_BYTES = 4
 
 
 def create(group: h5py.Group, name: str, shape: tuple[int, ...], dtype: Any, rows: int = ROWS) -> h5py.Dataset:
@@ -75,7 +74,8 @@ def read(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any]:
             raise
     if bad:
         first, last = whole(dataset, *bad[0])
-        raise ValueError(f"{dataset.name} has wrong checksums in the rows {first} to {last - 1}")
+        rows_are = "generations" if dataset.name.startswith("/generations/") else "rows"
+        raise ValueError(f"{dataset.name} has wrong checksums in the {rows_are} {first} to {last - 1}")
     return rows
 
 
@@ -89,14 +89,6 @@ def damaged(dataset: h5py.Dataset, start: int = 0, stop: int | None = None) -> l
         except OSError:
             found.append((first, last))
     return found
-
-
-def raw(dataset: h5py.Dataset, first: int, last: int) -> NDArray[Any]:
-    """Return the rows of a damaged chunk as they are, without a check; raise an OSError if it cannot be read."""
-    start = whole(dataset, first, last)[0]
-    _, data = dataset.id.read_direct_chunk((start, *[0] * (len(dataset.shape) - 1)))
-    rows = np.frombuffer(data[:-CHECKSUM_BYTES], dataset.dtype).reshape(dataset.chunks)
-    return rows[first - start : last - start]
 
 
 def spans(dataset: h5py.Dataset, start: int, stop: int) -> Iterator[tuple[int, int]]:

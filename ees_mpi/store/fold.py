@@ -133,10 +133,6 @@ def _fold_into(
         chunks.append(group[layout.GENERATION], np.arange(have, have + len(rows)))
         for name in table.dtype.names or ():
             chunks.append(group[name], table[name])
-        try:  # the state of the last fold is kept: `repair` returns to it
-            texts.put_datasets(file.require_group("previous"), texts.datasets(file["final"]))
-        except OSError:
-            del file["previous"]
         texts.put_datasets(file["final"], state)
     configs = [record for record in entries if record.kind in ("session", "config")]
     if configs:

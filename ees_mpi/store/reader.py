@@ -247,14 +247,16 @@ class Run(Mapping[str, Series]):
             return dict(self.journal.state)
         try:
             with damage_reported(self.path):
-                return checks.whole_state(self.file, "final", self._attributes)
+                return checks.whole_state(self.file, self._attributes)
         except RunFileError as error:
-            raise RunFileError(f"{error}. {checks.REPAIR}") from None
+            raise RunFileError(f"{error}. {checks.ADVICE}") from None
 
     def check_last(self) -> None:
         """Check all that `resume` continues from: the state, the sessions, and that it follows the last generation."""
         state = self.state_arrays()
         self.check_generation(-1)
+        if len(self._newer) and self._folded:  # a fold writes to the chunks of this one
+            self.check_generation(self._folded - 1)
         self.sessions()
         with damage_reported(self.path):
             order = chunks.read(self.file["generations"][layout.GENERATION], 0, self._folded)
@@ -273,7 +275,7 @@ class Run(Mapping[str, Series]):
         self.check_last()
         if damaged := self.damages():
             listed = "; ".join(f"{name} of {in_words(spans)}" for name, spans in damaged.items())
-            raise RunFileError(f"{self.path} is damaged: wrong checksums in {listed:.300}. {checks.REPAIR}")
+            raise RunFileError(f"{self.path} is damaged: wrong checksums in {listed:.300}. {checks.ADVICE}")
 
     def damages(self) -> dict[str, list[tuple[int, int]]]:
         """Return the damaged arrays of the HDF5 file, each with its damaged generations (first, end)."""

@@ -68,7 +68,13 @@ def fixed(length: int) -> Any:
 
 def datasets(group: h5py.Group) -> dict[str, NDArray[Any]]:
     """Return the arrays of a group and of its groups, by path."""
-    return {name: np.asarray(group[name][()]) for name in _names(group)}
+    found = {}
+    for name in _names(group):
+        try:
+            found[name] = np.asarray(group[name][()])
+        except OSError as error:  # it does not say which array is damaged
+            raise ValueError(f"{group.name.rstrip('/')}/{name} cannot be read: {error}") from None
+    return found
 
 
 def digest_of(arrays: Arrays) -> str:

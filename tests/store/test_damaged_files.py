@@ -1,4 +1,4 @@
-"""Run files and journals that are damaged, replaced or made by a stranger: noticed, refused, repaired."""
+"""Run files and journals that are damaged, replaced or made by a stranger: noticed, named, refused."""
 
 import contextlib
 import os
@@ -50,15 +50,6 @@ def made(tmp_path: Path, written: Path) -> Make:
         return tmp_path / name
 
     return make
-
-
-@pytest.fixture(scope="module")
-def longer(written: Path) -> Path:
-    """The run without damage, resumed to 8 generations; tests do not change it."""
-    path = written / "longer.h5"
-    write(path, (3, 6))
-    done("resume", path, "--generations", 8)
-    return path
 
 
 @pytest.mark.parametrize("kind", ["external", "storage", "virtual", "filter", "huge", "claimed", "twice"])
@@ -142,73 +133,58 @@ def test_info_says_what_was_not_checked(made: Make) -> None:
     assert "`ees-mpi verify` checks the arrays of all generations" in str(info(made())["checked"])
 
 
-def test_repair_returns_to_the_state_before_and_says_what_is_lost(made: Make) -> None:
-    run, whole = made(), made(name="whole.h5")
+def test_a_damaged_final_is_named_and_refused_and_a_new_run_starts_from_a_mean_of_the_file(
+    made: Make, tmp_path: Path
+) -> None:
+    run = made()
+    with open_run(run) as before:
+        behavior, mean = before["behavior"][:], before["mean"][3]
     flipped(run, "final/mean")
     harmed = run.read_bytes()
-    said = done("repair", run).stdout
-    assert "Lost: the generations from 3 to 5." in said and "3 generations" in said
-    assert Path(f"{run}.damaged").read_bytes() == harmed
-    done("resume", run)
-    assert info(run)["state_sha256"] == info(whole)["state_sha256"]
-    done("verify", run)
+    for words in (["resume", run, "--generations", 8], ["repair", run]):
+        code, line = refusal(*words)
+        assert code == 3 and f"{run} is damaged" in line and "/final/mean" in line and "--from RUN.h5@G" in line, line
+    assert run.read_bytes() == harmed and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
+    with open_run(run) as damaged:
+        assert damaged["behavior"][:].tobytes() == behavior.tobytes()
+    sets = ["--set", "population.size=20", "--set", "noise.size=5000", "--set", "run.generations=1"]
+    done("train", "interference-maxvar", *sets, "--from", f"{run}@3", "--out", tmp_path / "new.h5")
+    with open_run(tmp_path / "new.h5") as new:
+        assert new["mean"][0].tobytes() == mean.tobytes()
 
 
-@pytest.mark.parametrize(
-    ("name", "killed"),
-    [("fitness", False), ("fitness", True), ("sign", True), ("state_sha256", False), ("generation", False)],
-)
-def test_repair_names_the_damaged_generations_keeps_the_others_and_the_run_goes_on(
-    name: str, killed: bool, made: Make, longer: Path
-) -> None:
-    run = made(killed)
-    with h5py.File(run) as file:
-        stored = file["generations"][name][:]
+@pytest.mark.parametrize("name", ["fitness", "sign", "state_sha256", "generation"])
+def test_a_damaged_chunk_at_the_end_is_named_and_neither_folded_over_nor_resumed(name: str, made: Make) -> None:
+    run = made(killed=True)
     flipped(run, f"generations/{name}", 2)
-    said = done("repair", run).stdout
-    lost = f"Lost: {name} of generations 0 to {2 if killed else 5} (now NaN, -1 or 0"
-    assert (lost if name not in ("generation", "individual") else "Nothing is lost.") in said
-    if lost in said:
-        with h5py.File(run) as file:
-            raw = file[f"damaged/{name}/0"][:]
-            assert raw.shape == stored.shape and (raw != stored).sum() == 1
-    done("resume", run, "--generations", 8)
-    with open_run(run) as one, open_run(longer) as other:
-        one.check_all()
-        assert one.generations == 8 and info(run)["state_sha256"] == info(longer)["state_sha256"]
-        for array in (array for array in other.names if array != name and not array.startswith("seconds_")):
-            assert one[array][:].tobytes() == other[array][:].tobytes(), array
-        assert name not in one or one[name][6:].tobytes() == other[name][6:].tobytes()
-    assert "no journal to fold" in done("repair", run).stdout
+    kept = run.read_bytes(), journal.path_of(run).read_bytes()
+    for words in (["resume", run], ["repair", run]):
+        code, line = refusal(*words)
+        assert code == 3 and f"/generations/{name} has wrong checksums in the generations 0 to 2" in line, line
+    assert (run.read_bytes(), journal.path_of(run).read_bytes()) == kept
 
 
-def test_a_second_repair_keeps_the_files_of_the_first(made: Make) -> None:
-    run = made()
-    for name, number in (("fitness", ""), ("entropy", "-2")):
-        flipped(run, f"generations/{name}", 2)
-        damaged = run.read_bytes()
-        done("repair", run)
-        assert run.with_name(f"run.h5.damaged{number}").read_bytes() == damaged
-    assert run.with_name("run.h5.damaged").exists()
+def test_damage_far_from_the_end_is_named_by_repair_and_the_rest_can_be_read(tmp_path: Path) -> None:
+    run = walk(tmp_path / "run.h5", "interference-maxvar", *TINY, "run.generations=20", stops=(20,))
+    with open_run(run) as whole:
+        fitness, entropy = whole["fitness"][:], whole["entropy"][:]
+    flipped(run, "generations/fitness", 2)
+    code, line = refusal("repair", run)
+    assert code == 3 and f"{run} is damaged: wrong checksums in fitness of generations 0 to 15" in line, line
+    with open_run(run) as opened, h5py.File(run) as file:
+        assert opened["entropy"][:].tobytes() == entropy.tobytes()
+        for rows in (opened["fitness"][16:], file["generations/fitness"][16:]):
+            assert rows.tobytes() == fitness[16:].tobytes()
+        with pytest.raises(RunFileError, match="/generations/fitness has wrong checksums in the generations 0 to 15"):
+            opened["fitness"][3]
 
 
-def test_repair_of_a_killed_run_takes_the_state_from_the_journal(made: Make) -> None:
+def test_the_journal_of_a_killed_run_replaces_a_damaged_final(made: Make) -> None:
     run, whole = made(killed=True), made(name="whole.h5")
     flipped(run, "final/mean")
-    flipped(run, "sessions/ranks")
-    assert "Lost: the sessions." in done("repair", run).stdout
+    assert "4 generations, journal folded" in done("repair", run).stdout
     done("resume", run)
     assert info(run)["state_sha256"] == info(whole)["state_sha256"]
-
-
-def test_a_file_without_a_whole_state_is_refused_by_repair_and_left_as_it_is(made: Make, tmp_path: Path) -> None:
-    run = made()
-    flipped(run, "final/mean")
-    flipped(run, "previous/mean")
-    harmed = run.read_bytes()
-    code, line = refusal("repair", run)
-    assert code == 3 and "cannot be repaired, because it has no state that is whole" in line
-    assert run.read_bytes() == harmed and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
 
 
 def test_a_damaged_journal_is_reported_used_up_to_the_damage_and_moved_aside(made: Make) -> None:
