@@ -33,7 +33,7 @@ from ees_mpi.outcomes import pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.toml import tables
 from ees_mpi.runs import starting_point
-from ees_mpi.runs.policy_files import PolicySource
+from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.runs.progress import Counter
 from ees_mpi.store.reader import Run, open_run
 

@@ -36,9 +36,10 @@ from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import beside
 from ees_mpi.registry.toml import Setting, key_of, shown
-from ees_mpi.runs import policy_fit, starting_point
+from ees_mpi.foreign import policy_fit
+from ees_mpi.runs import starting_point
 from ees_mpi.runs.broadcast import read_on_root, set_limit
-from ees_mpi.runs.policy_files import PolicySource
+from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import journal

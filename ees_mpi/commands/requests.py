@@ -18,7 +18,7 @@ from ees_mpi.registry.toml import settings_of
 if TYPE_CHECKING:
     from ees_mpi.config import Config
     from ees_mpi.generation.results import Record
-    from ees_mpi.runs.policy_files import PolicySource
+    from ees_mpi.foreign.policy_files import PolicySource
     from ees_mpi.store.reader import Run
 
 # Parameters that several commands have.
@@ -277,7 +277,7 @@ def changes_of(settings: Any) -> Sequence[Any]:
 
 def policy_of(policy: Any, request: TrainOptions | MeasureRequest) -> "PolicySource":
     """Return a policy with the options that describe it."""
-    from ees_mpi.runs.policy_files import PolicySource  # imports numpy
+    from ees_mpi.foreign.policy_files import PolicySource  # imports numpy
 
     words = request.activation
     if isinstance(words, str) and "," in words:

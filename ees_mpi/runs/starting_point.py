@@ -19,8 +19,8 @@ from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.registry import flat
 from ees_mpi.registry.toml import tables
-from ees_mpi.runs import array_files, policy_files, policy_fit
-from ees_mpi.runs.policy_files import ForeignPolicy, PolicySource
+from ees_mpi.foreign import array_files, policy_files, policy_fit
+from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
 from ees_mpi.store import checks
 from ees_mpi.store.reader import Run, open_run
 

@@ -76,7 +76,7 @@ def episode(gymnasium: Any, model: Any, start: int) -> float:
 def compare(folder: Path) -> None:
     """Print the largest differences between the recorded models and the rebuilt networks."""
     from ees_mpi import load_config
-    from ees_mpi.runs import policy_files, policy_fit
+    from ees_mpi.foreign import policy_files, policy_fit
 
     pendulum = {"name": "gymnasium", "env": "Pendulum-v1", "steps": 200}
     sections = {

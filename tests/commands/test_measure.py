@@ -23,7 +23,7 @@ from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.commands.requests import MeasureRequest
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Outcomes
-from ees_mpi.runs import policy_files
+from ees_mpi.foreign import policy_files
 
 SMALL = sets("task.steps=12", "noise.size=50000")
 WORDS = ("--task", "cheetah-maxent", *SMALL, "--std", "0.02,0.2", "--count", 6)

@@ -16,7 +16,7 @@ from support.run_files import assert_same_bits
 import ees_mpi
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError
-from ees_mpi.runs import policy_files, policy_fit
+from ees_mpi.foreign import policy_files, policy_fit
 from jobs.examples.sb3_models import observations
 
 torch = pytest.importorskip("torch")

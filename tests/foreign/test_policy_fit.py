@@ -13,7 +13,7 @@ import ees_mpi
 from ees_mpi.config import Config, load
 from ees_mpi.errors import ConfigError
 from ees_mpi.policies import ACTIVATIONS
-from ees_mpi.runs import policy_files, policy_fit
+from ees_mpi.foreign import policy_files, policy_fit
 
 SMALL = ("task.steps=12", "noise.size=50000")
 SIZES = (26, 8, 5, 6)
