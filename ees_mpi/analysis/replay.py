@@ -26,6 +26,7 @@ from ees_mpi.commands.verify import differences, repeat
 from ees_mpi.contracts import Drawable, Evaluator, Limbed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
+from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.repeats import Repeated, as_logged
 from ees_mpi.generation.rollouts import adapted, outcome_of, rollouts_of
 from ees_mpi.generation.state import State
@@ -33,7 +34,6 @@ from ees_mpi.outcomes import pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.toml import tables
 from ees_mpi.runs import starting_point
-from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.runs.progress import Counter
 from ees_mpi.store.reader import Run, open_run
 

@@ -26,6 +26,8 @@ from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
 from ees_mpi.files import check_folder, check_new, check_writable, replaced
+from ees_mpi.foreign import policy_fit
+from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import SAME_STARTS, Clock, Record, describe, starts_warning, uses_torch, with_times
 from ees_mpi.generation.rollouts import Statistics
@@ -36,10 +38,8 @@ from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import beside
 from ees_mpi.registry.toml import Setting, key_of, shown
-from ees_mpi.foreign import policy_fit
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.broadcast import read_on_root, set_limit
-from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import journal

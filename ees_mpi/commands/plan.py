@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -63,16 +64,19 @@ def evolution_costs(config: Config) -> Costs:
     work = Work(state.learned, drawn, state.observation_mean_std(), np.zeros(size, np.bool_))
     on_gpu = evaluation.device == "cuda"
     count = size if on_gpu else min(size, max(ROLLOUTS, evaluation.rows))
-    evaluation.run(work, range(count if on_gpu else 1), {})  # the first time also loads, compiles and warms up
-    taken, _ = timed(lambda: evaluation.run(work, range(count), {}))
+    evaluate = partial(evaluation.run, work)
+    evaluate(range(count if on_gpu else 1), {})  # the first time also loads, compiles and warms up
+    taken, _ = timed(partial(evaluate, range(count), {}))
     while taken < SHORTEST and count < size:
         count = min(4 * count, size)
-        taken, _ = timed(lambda: evaluation.run(work, range(count), {}))
+        taken, _ = timed(partial(evaluate, range(count), {}))
     evaluation.close()
     resident = resident_bytes() - 4 * noise.size
     shared, fixed = _time_update(config, update, state, drawn)
     commit = time_commit(config, state)
-    rollouts = f"a batch of {count} ({seconds(taken)})" if on_gpu else f"{count} rollouts ({seconds(taken / count)} each)"
+    rollouts = (
+        f"a batch of {count} ({seconds(taken)})" if on_gpu else f"{count} rollouts ({seconds(taken / count)} each)"
+    )
     return Costs(
         f"{rollouts}, one update ({seconds(shared + fixed)} on one rank), one commit ({seconds(commit)})",
         taken / count,

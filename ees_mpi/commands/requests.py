@@ -17,8 +17,8 @@ from ees_mpi.registry.toml import settings_of
 
 if TYPE_CHECKING:
     from ees_mpi.config import Config
-    from ees_mpi.generation.results import Record
     from ees_mpi.foreign.policy_files import PolicySource
+    from ees_mpi.generation.results import Record
     from ees_mpi.store.reader import Run
 
 # Parameters that several commands have.

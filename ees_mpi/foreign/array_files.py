@@ -135,7 +135,9 @@ def _safetensors(path: Path) -> Named:
     try:
         import safetensors
     except ImportError:
-        raise MissingExtra(f"{path}: a safetensors file needs safetensors: pip install 'ees_mpi[safetensors]'") from None
+        raise MissingExtra(
+            f"{path}: a safetensors file needs safetensors: pip install 'ees_mpi[safetensors]'"
+        ) from None
     arrays: Named = {}
     entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     for key, entry in sorted(entries, key=lambda pair: _natural(str(pair[0]))):

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, before_rollouts
+from ees_mpi.foreign.policy_files import ForeignPolicy
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import convert, part_settings
 from ees_mpi.registry.own import calling
 from ees_mpi.registry.toml import tables
-from ees_mpi.foreign.policy_files import ForeignPolicy
 
 COUNT = 100  # random observations of a comparison
 LIMIT = 4.0  # of these observations, as they are after the normaliser

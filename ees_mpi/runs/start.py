@@ -14,12 +14,12 @@ from ees_mpi.config import Config, Source
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_not_input
+from ees_mpi.foreign import policy_fit
+from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.outcomes import Arrays
 from ees_mpi.registry.toml import Setting
-from ees_mpi.foreign import policy_fit
 from ees_mpi.runs import starting_point
-from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
 from ees_mpi.store.reader import Run, open_run

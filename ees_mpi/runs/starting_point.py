@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.foreign import array_files, policy_files, policy_fit
+from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
 from ees_mpi.generation.state import State, state_of
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.registry import flat
 from ees_mpi.registry.toml import tables
-from ees_mpi.foreign import array_files, policy_files, policy_fit
-from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
 from ees_mpi.store import checks
 from ees_mpi.store.reader import Run, open_run
 

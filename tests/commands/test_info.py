@@ -104,7 +104,9 @@ def test_a_table_says_how_far_unfinished_runs_are_and_who_writes_them(tmp_path: 
     stopped = Path(shutil.copy("sweep0.h5", tmp_path / "stopped.h5"))
     with edited(stopped) as file:
         file.attrs["config"] = file.attrs["config"].decode().replace("generations = 6", "generations = 9", 1)
-    heads, first, second, empty, note = (line.split() for line in done("info", "sweep1.h5", stopped).stdout.splitlines())
+    heads, first, second, empty, note = (
+        line.split() for line in done("info", "sweep1.h5", stopped).stdout.splitlines()
+    )
     done_, unfinished = dict(zip(heads, first, strict=True)), dict(zip(heads, second, strict=True))
     assert (done_["generations"], done_["left"]) == ("6/6", "-") and float(done_["s/gen"]) > 0
     assert unfinished["generations"] == "6/9" and unfinished["left"] == "0:00:00" and not empty

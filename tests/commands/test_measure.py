@@ -22,8 +22,8 @@ from ees_mpi.analysis.numbers.summaries import table_of_stds
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.commands.requests import MeasureRequest
 from ees_mpi.errors import RunFileError
-from ees_mpi.outcomes import Outcomes
 from ees_mpi.foreign import policy_files
+from ees_mpi.outcomes import Outcomes
 
 SMALL = sets("task.steps=12", "noise.size=50000")
 WORDS = ("--task", "cheetah-maxent", *SMALL, "--std", "0.02,0.2", "--count", 6)

@@ -12,8 +12,8 @@ from support.program import done, refusal, sets
 import ees_mpi
 from ees_mpi.config import Config, load
 from ees_mpi.errors import ConfigError
-from ees_mpi.policies import ACTIVATIONS
 from ees_mpi.foreign import policy_files, policy_fit
+from ees_mpi.policies import ACTIVATIONS
 
 SMALL = ("task.steps=12", "noise.size=50000")
 SIZES = (26, 8, 5, 6)

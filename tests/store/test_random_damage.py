@@ -162,5 +162,8 @@ def test_a_zeroed_chunk_whose_checksum_is_zero_is_noticed(files: dict[str, Path]
     raw = bytearray(path.read_bytes())
     raw[info.byte_offset : info.byte_offset + info.size] = bytes(info.size)
     path.write_bytes(raw)
-    with open_run(path) as run, pytest.raises(EesError, match="generations/fitness has wrong checksums in the generations 0"):
+    with (
+        open_run(path) as run,
+        pytest.raises(EesError, match="generations/fitness has wrong checksums in the generations 0"),
+    ):
         run["fitness"][:]

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from ees_mpi.config import Config, load
+from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import starting_point
-from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import EvolutionJob, open_job, train
 from support.run_files import edited
