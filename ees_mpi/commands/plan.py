@@ -22,8 +22,8 @@ from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.ranks.gpus import visible_gpus
 from ees_mpi.store import layout
-from ees_mpi.update import Update
 from ees_mpi.terminal import clock
+from ees_mpi.update import Update
 
 ROLLOUTS = 3  # timed at least
 SHORTEST = 0.2  # seconds: of quick rollouts, more are timed
