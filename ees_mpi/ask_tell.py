@@ -8,7 +8,8 @@ import atexit
 import hashlib
 import os
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,12 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config, Evolution
 from ees_mpi.errors import ConfigError, TaskError, located
+from ees_mpi.generation.loop_results import joined, rows_of, sums_of, weights_of
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
-from ees_mpi.generation.rollouts import mean_behavior, start_seeds
+from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.generation.state import State, state_of
-from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcomes, Singles, behavior_columns, doubles, unpack
+from ees_mpi.noise import shared_table
+from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Singles, behavior_columns, unpack
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry.computing import computing
 from ees_mpi.runs.broadcast import read_on_root
@@ -35,6 +38,8 @@ from ees_mpi.training import commit
 from ees_mpi.update import Update
 
 LARGEST = 1 << 30  # bytes of the individuals that are in memory at a time
+_OPEN: "weakref.WeakSet[Strategy]" = weakref.WeakSet()
+_LIMITS: list[Any] = []  # of threads, in force while a Strategy is open
 
 
 class Strategy:
@@ -80,7 +85,7 @@ class Strategy:
         target = None if record is None else Path(record)
         with computing(False):
             loop = UserLoop("Strategy")
-            with loop.ranks.together():
+            with loop.closed_by_errors(), loop.ranks.together():
                 means = means_of(mean)
                 task: dict[str, Any] = {"observation_dim": observation_dim, "observation_share": observation_share}
                 task |= {"parameters": means.shape[1], "rollouts": rollouts, "starts": starts}
@@ -93,7 +98,8 @@ class Strategy:
                 state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
                 here = target if loop.ranks.is_root else None
                 recording = Recording.new(here, state, overwrite) if here else Recording()
-            self._begin(loop, loop_config, state, recording, target is not None)
+            with loop.closed_by_errors():
+                self._begin(loop, loop_config, state, recording, target is not None)
         self._pin_threads()
 
     @classmethod
@@ -114,9 +120,10 @@ class Strategy:
                 recording.writer = prepared.open()
                 return {"config": prepared.config, "state": prepared.state}
 
-            config, received = read_on_root(loop.ranks, read)
-            self._begin(loop, config, State.from_arrays(received["state"]), recording, True)
-            self._open_file(loop.ranks)
+            with loop.closed_by_errors():
+                config, received = read_on_root(loop.ranks, read)
+                self._begin(loop, config, State.from_arrays(received["state"]), recording, True)
+                self._open_file(loop.ranks)
         self._pin_threads()
         return self
 
@@ -126,7 +133,7 @@ class Strategy:
         ranks.check_same(state.digest(), "the first mean (draw it with a fixed seed)")
         ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
-        self._update = Update.open(config, ranks)
+        self._update = Update.of(config, shared_table(config.noise_seed, config.noise.size, ranks))
         self._loop, self.config, self._state = loop, config, state
         self._recording, self._recorded = recording, recorded  # recorded: there is a file, on rank 0
         self._draw: Draw | None = None
@@ -144,10 +151,13 @@ class Strategy:
         self._ready = True
 
     def _pin_threads(self) -> None:
-        """Give BLAS one thread until `close`: sums over several threads have other bits."""
+        """Give BLAS one thread until the last Strategy is closed: sums over several threads have other bits."""
+        if not _OPEN:
+            _LIMITS.clear()  # of those that were never closed
         pools = threadpoolctl.ThreadpoolController()
         # Several ranks share the cores of a node, so there all libraries have one thread.
-        self._threads = (pools.select(user_api="blas") if self._loop.ranks.size == 1 else pools).limit(limits=1)
+        _LIMITS.append((pools.select(user_api="blas") if self._loop.ranks.size == 1 else pools).limit(limits=1))
+        _OPEN.add(self)
 
     @property
     def state(self) -> State:
@@ -234,69 +244,105 @@ class Strategy:
             yield rows
 
     @property
+    def rows(self) -> NDArray[np.int64]:
+        """The numbers [n], among all N, of the individuals that this rank has of the last `ask`, with all its parts."""
+        return np.array([individual for part in self._asked for individual in part], np.int64)
+
+    def gather(self, values: Any) -> NDArray[Any]:
+        """Return the values of all individuals [N, ...] on every rank, in order; all ranks call this after `ask`.
+
+        values: those of the rows of this rank [n, ...], or after `ask(chunk)` a list with an array for each part
+        """
+
+        def job(ranks: Ranks) -> NDArray[Any]:
+            with ranks.together():
+                self._last_draw("gather")
+                rows, mine = self.rows, joined("gather", values, self._part_count, np.asarray)
+                if mine.shape[:1] != rows.shape and (mine.size or rows.size):
+                    raise TaskError(f"gather: expected an array of {len(rows)} rows, got one of shape {mine.shape}")
+                if mine.dtype.hasobject:
+                    raise TaskError(f"gather: expected an array of numbers, got one of {mine.dtype}")
+            kind = " ".join([mine.dtype.str, *map(str, mine.shape[1:])]) if rows.size else ""
+            given = ranks.allgather(np.frombuffer(f"{kind}\n".encode(), np.uint8)).tobytes().decode().split("\n")
+            kinds = sorted({*given} - {""})  # a rank without rows takes the kind of the others
+            with ranks.together():
+                if len(kinds) != 1:
+                    raise TaskError(f"gather: expected the same type and shape of a row on all ranks, got {kinds}")
+            name, *shape = kinds[0].split()
+            mine = mine.reshape(len(rows), *map(int, shape)).astype(name, copy=False)
+            return ranks.allgather_by_index(rows, mine, self.config.population.size)
+
+        return self._loop.call(job, 60 * self.config.run.stall_minutes)
+
+    @property
     def seeds(self) -> NDArray[np.int64]:
         """The seeds [n, K] of the rollouts of the rows that `ask` returned last; see `rollouts` and `starts`."""
         rows = [start_seeds(self.config, self._state.generation, index) for index in self._rows_given]
         return np.array(rows, np.int64).reshape(len(rows), self.config.task.rollouts)
 
-    def tell(self, behavior: Any = None, fitness: Any = None, *, valid: Any = None, observations: Any = None) -> None:
+    @property
+    def _part_count(self) -> int | None:
+        """The number of parts of the last `ask`; None if it returned one array."""
+        return len(self._asked) if self._chunked else None
+
+    def tell(
+        self,
+        behavior: Any = None,
+        fitness: Any = None,
+        *,
+        valid: Any = None,
+        observations: Any = None,
+        weights: Any = None,
+    ) -> None:
         """Make the update from the results of the individuals that `ask` returned last; all ranks call this.
 
         behavior [n, B], fitness [n], valid [n]: arrays, or after `ask(chunk)` lists with an array for each part; with
             several starts, the behavior is [n, K, B]; for standard ES tell(fitness=...) is enough
         observations: of each individual that is `sampled`, in order, an array [T, O]
+        weights [N]: of all individuals, the same on every rank; the mean moves along the perturbations times these
+            numbers, the objective is not used, and behavior, fitness and valid are not given
         """
 
         def job(ranks: Ranks) -> None:
+            task, size = self.config.task, self.config.population.size
             with ranks.together():
-                if self._draw is None:
-                    raise TaskError("tell: expected a call of ask before it")
-                draw, (rows, sums) = self._draw, self._rows(behavior, fitness, valid, observations)
+                draw, own = self._last_draw("tell"), weights is not None
+                if own:
+                    if self._recorded:
+                        raise ConfigError("tell: a run file has the weights of its objective; expected no weights=")
+                    told = weights_of(weights, size, (behavior, fitness, valid))
+                else:
+                    told = rows_of(self.config, self.rows, self._part_count, behavior, fitness, valid)
+                ended = np.ones(len(self.rows)) if own else told[:, 1]
+                sampled = observed(self.config, self._state.generation)[self.rows]
+                sums = sums_of(self.rows, ended, sampled, observations, task.observation_dim)
             self._clock.lap("evaluate")
-            rows, task = self._prepare(rows, ranks), self.config.task
-            gathered = ranks.allgather_by_index(rows[:, 0].astype(np.int64), rows, self.config.population.size)
-            sums = gather_sums(sums, ranks) if task.observation_dim else sums
-            outcomes = unpack(gathered, sums[:, 1:], task.rollouts, task.common_starts)
+            told = told if own else self._prepare(told, ranks)
+            sums = gather_sums(sums, ranks)[:, 1:] if task.observation_dim else sums[:, 1:]
+            if own:
+                ranks.check_same(hashlib.sha256(told.tobytes()).digest(), "tell: the array of weights")
+                self._clock.lap("gather")
+                following, norm = self._update.move(self._state, draw, told, sums, ranks)
+                self._advance(following, {"gradient_norm": norm}, ranks)
+                return
+            rows = ranks.allgather_by_index(self.rows, told, size)
+            outcomes = unpack(rows, sums, task.rollouts, task.common_starts)
             check_enough(outcomes, self._state.generation, saved=self._recorded)
             self._clock.lap("gather")
-            self._advance(draw, outcomes, ranks)
+            with located(f"generation {self._state.generation}"):
+                following, logged = self._update.tell(self._state, draw, outcomes, ranks)
+            dim = self.config.task.behavior_dim
+            nothing = {"mean_behavior": np.full(dim, np.nan), "mean_fitness": np.array(np.nan)}
+            arrays = describe(self.config, self._state, draw, outcomes, ranks)
+            self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.own_values)
 
         self._loop.call(job, 60 * self.config.run.stall_minutes)
 
-    def _rows(self, behavior: Any, fitness: Any, valid: Any, observations: Any) -> tuple[Floats, Floats]:
-        """Return the checked outcomes of this rank as rows, which can be gathered, and its observation sums.
-
-        The rows are those of `outcomes.pack`. B may not be known yet; then `task.behavior_dim` is 0.
-        """
-        task, index = self.config.task, [individual for part in self._asked for individual in part]
-        if fitness is None and self._update.objective.uses_fitness:
-            raise TaskError("tell: the objective needs a fitness for each row; expected tell(behavior, fitness)")
-        if behavior is None and self.config.method.algorithm == "fitness":
-            behavior = fitness
-        count, starts, dim = len(index), task.rollouts, task.behavior_dim
-        parts = len(self._asked) if self._chunked else None
-        behavior = _joined(behavior, parts)
-        leading, given = (count, starts) if starts > 1 else (count,), behavior.shape
-        if count == behavior.size == 0:  # more ranks than individuals
-            behavior = np.zeros((*leading, dim))
-        if behavior.ndim == len(leading) and dim < 2:
-            behavior = behavior[..., None]
-        if behavior.shape[:-1] != leading or (dim and behavior.shape[-1] != dim):
-            wanted = ", ".join(map(str, (*leading, dim or "B")))
-            raise TaskError(f"tell: expected a behaviour of shape ({wanted}), got {given}")
-        if starts > 1:
-            each = behavior.reshape(count, starts * behavior.shape[-1])
-            behavior = np.hstack([mean_behavior(np.ascontiguousarray(behavior)), each])
-        rows = np.zeros((count, LEADING + behavior.shape[1]))
-        rows[:, 0] = index
-        rows[:, 1] = True if valid is None else _vector("valid", valid, parts, count) != 0
-        rows[:, 2] = 1
-        rows[:, 3] = 0.0 if fitness is None else _vector("fitness", fitness, parts, count)
-        rows[:, LEADING:] = behavior
-        if not task.observation_dim:
-            return rows, np.zeros((0, 2))
-        sampled = observed(self.config, self._state.generation)[index]
-        return rows, sums_of(rows, sampled, observations, task.observation_dim)
+    def _last_draw(self, caller: str) -> Draw:
+        """Return the draw of the last `ask`."""
+        if self._draw is None:
+            raise TaskError(f"{caller}: expected a call of ask before it")
+        return self._draw
 
     def _prepare(self, rows: Floats, ranks: Ranks) -> Floats:
         """Learn B from the first outcomes, and open the file; return the rows with B columns for the behaviour."""
@@ -313,16 +359,10 @@ class Strategy:
             self._open_file(ranks)
         return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))
 
-    def _advance(self, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> None:
-        """Make the update and commit the generation."""
-        state = self._state
-        with located(f"generation {state.generation}"):
-            following, logged = self._update.tell(state, draw, outcomes, ranks)
-        nothing = {"mean_behavior": np.full(self.config.task.behavior_dim, np.nan), "mean_fitness": np.array(np.nan)}
-        arrays = {**describe(self.config, state, draw, outcomes, ranks), **nothing, **logged}
+    def _advance(self, following: State, arrays: Arrays, ranks: Ranks, own_values: Sequence[str] = ()) -> None:
+        """Take the next state, and commit the generation."""
         self._clock.lap("update")
-        names = self.config.method.own_values
-        record = Record(state.generation, arrays, self._clock.seconds, own_values=names)
+        record = Record(self._state.generation, arrays, self._clock.seconds, own_values=tuple(own_values))
         record, self._commit_seconds = commit(ranks, self._recording.writer, record, following, self._commit_seconds)
         self._state, self._draw, self.metrics = following, None, record.metrics
 
@@ -338,7 +378,9 @@ class Strategy:
             self._recording.close(self.config, self._state.generation, finished)
         finally:
             self._loop.close()
-            self._threads.restore_original_limits()
+            _OPEN.discard(self)
+            while _LIMITS and not _OPEN:
+                _LIMITS.pop().restore_original_limits()
 
     def __enter__(self) -> "Strategy":
         return self
@@ -357,41 +399,3 @@ def means_of(mean: ArrayLike) -> Singles:
     if means.ndim != 2 or means.size == 0 or not np.isfinite(means).all():
         raise ConfigError(f"mean: expected [D] or [K, D] finite numbers, got an array of shape {np.shape(mean)}")
     return means
-
-
-def _joined(values: Any, parts: int | None) -> NDArray[Any]:
-    """Return an array of doubles; a list of the arrays of all parts becomes one array."""
-    try:
-        if parts is not None and isinstance(values, (list, tuple)) and len(values) == parts:
-            values = np.concatenate([doubles(part) for part in values]) if parts else np.zeros((0, 0))
-        return doubles(values)
-    except (TypeError, ValueError, RuntimeError) as error:  # the last one: of a torch tensor with a gradient
-        raise TaskError(f"tell: expected arrays of numbers that fit together: {error}") from None
-
-
-def _vector(name: str, values: Any, parts: int | None, count: int) -> NDArray[Any]:
-    vector = _joined(values, parts)
-    if vector.shape != (count,) and vector.size:
-        raise TaskError(f"tell: expected {name} of shape ({count},), got {vector.shape}")
-    return vector.ravel()
-
-
-def sums_of(rows: Floats, sampled: NDArray[np.bool_], observations: Any, dim: int) -> Floats:
-    """Return the observation sums of the sampled individuals, with their index in front: [sampled, 2 + 2 O].
-
-    observations: of each sampled individual, in order, [T, O]
-    """
-    seen = [] if observations is None else list(observations)
-    if len(seen) != sampled.sum():
-        raise TaskError(
-            f"tell: expected observations= with one array [T, {dim}] for each of the {sampled.sum()} sampled "
-            f"individuals (es.sampled), got {len(seen)}"
-        )
-    sums = np.zeros((len(seen), 2 + 2 * dim))
-    for row, index, rollout in zip(sums, rows[sampled, 0], seen, strict=True):
-        values = np.asarray(rollout, np.float64)
-        if values.ndim != 2 or values.shape[1] != dim:
-            raise TaskError(f"tell: expected observations of shape (T, {dim}), got {values.shape}")
-        row[:] = (index, len(values), *values.sum(axis=0), *np.square(values).sum(axis=0))
-    kept: Floats = sums[rows[sampled, 1] != 0]
-    return kept

@@ -9,7 +9,7 @@ generates only the blocks that it needs.
 """
 
 import hashlib
-from functools import lru_cache
+import weakref
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -19,6 +19,7 @@ from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 
 BLOCK = 1 << 18
+KEPT = 8  # blocks, by a reader
 
 
 def stream(seed: int, purpose: str, counter: int = 0) -> np.random.Generator:
@@ -34,11 +35,20 @@ class Noise:
     def __init__(self, seed: int, size: int):
         self.seed = seed
         self.size = size
-        self._block = lru_cache(maxsize=8)(self._make_block)
+        self._blocks: dict[int, Singles] = {}  # those used last; a cache of functools would keep a table alive
 
     def _make_block(self, block: int) -> Singles:
         values = np.empty(min(BLOCK, self.size - block * BLOCK), np.float32)
         stream(self.seed, "noise", block).standard_normal(out=values, dtype=np.float32)
+        return values
+
+    def _block(self, block: int) -> Singles:
+        values = self._blocks.pop(block, None)
+        if values is None:
+            values = self._make_block(block)
+        self._blocks[block] = values
+        if len(self._blocks) > KEPT:
+            del self._blocks[next(iter(self._blocks))]
         return values
 
     def row(self, offset: int, count: int) -> Singles:
@@ -66,15 +76,32 @@ class NoiseTable(Noise):
 
     def __init__(self, seed: int, size: int, ranks: Ranks):
         super().__init__(seed, size)
-        self._table: Singles = ranks.shared_array(size, np.float32)
+        self.table: Singles = ranks.shared_array(size, np.float32)
         for block in range(ranks.node_rank, -(-size // BLOCK), ranks.node_size):
-            self._table[block * BLOCK : (block + 1) * BLOCK] = self._make_block(block)
+            self.table[block * BLOCK : (block + 1) * BLOCK] = self._make_block(block)
         ranks.node_barrier()
-        self._table.flags.writeable = False
+        self.table.flags.writeable = False
+
+    def _block(self, block: int) -> Singles:
+        return self.table[block * BLOCK : (block + 1) * BLOCK]
 
     def row(self, offset: int, count: int) -> Singles:
-        return self._table[offset : offset + count]
+        return self.table[offset : offset + count]
 
     def rows(self, offsets: NDArray[np.int64], count: int) -> Singles:
-        rows: Singles = sliding_window_view(self._table, count)[offsets]
+        rows: Singles = sliding_window_view(self.table, count)[offsets]
         return rows
+
+
+_TABLES: "weakref.WeakValueDictionary[tuple[int, int], NoiseTable]" = weakref.WeakValueDictionary()
+
+
+def shared_table(seed: int, size: int, ranks: Ranks) -> NoiseTable:
+    """Return the table of this seed and size; while a part of this program uses it, others get the same one.
+
+    It is called on all ranks together. Its memory is freed with the last object that uses it.
+    """
+    table = _TABLES.get((seed, size))
+    if ranks.any(table is None) or table is None:  # ranks free it at different times: those that have it fill it anew
+        table = _TABLES[seed, size] = NoiseTable(seed, size, ranks)
+    return table

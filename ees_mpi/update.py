@@ -19,7 +19,7 @@ from ees_mpi.config import Config, Evolution
 from ees_mpi.contracts import Objective, Optimizer, Population
 from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise, NoiseTable, stream
-from ees_mpi.outcomes import Arrays, Draw, Outcomes
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 
 
@@ -60,16 +60,25 @@ class Update:
         """
         weights, memory = self.objective.weights(replace(outcomes, draw=draw), state.memory, ranks)
         own = [part.value(outcomes, {}, ranks) for _, part in self.objective.members if part.label]
+        following, norm = self.move(replace(state, memory=memory), draw, weights, outcomes.observations, ranks)
+        return following, {"gradient_norm": norm, "objective_value": np.array(own)}
+
+    def move(
+        self, state: State, draw: Draw, weights: Floats, observations: Floats, ranks: Ranks
+    ) -> tuple[State, NDArray[Any]]:
+        """Return the state after a step along the individuals, weighted with `weights` [N]; and the gradient's norm.
+
+        observations: the sums of the sampled rollouts, in index order
+        """
         gradient = self.population.gradient(weights, draw, state.learned, self.noise, ranks)
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
             moved, moments = self.population.move(self.optimizer.step, learned, gradient, moments, draw)
             learned = self.population.clip(moved)
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
-        observations = sum(outcomes.observations, start=state.observations)
-        following = State(state.generation + 1, learned, moments, observations, memory)
-        norm = np.sqrt(sum(np.square(array).sum() for array in gradient.values()))
-        return following, {"gradient_norm": norm, "objective_value": np.array(own)}
+        total = sum(observations, start=state.observations)
+        following = State(state.generation + 1, learned, moments, total, state.memory)
+        return following, np.sqrt(sum(np.square(array).sum() for array in gradient.values()))
 
     def gradients(
         self, state: State, draw: Draw, outcomes: Outcomes, groups: Sequence[NDArray[np.int64]], ranks: Ranks

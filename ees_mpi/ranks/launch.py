@@ -1,5 +1,6 @@
 """Connect the ranks that the launcher started, and run a job on them."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -142,8 +143,55 @@ def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
         ranks.fail(error)
 
 
+class Program:
+    """The ranks of a program while loops of the user are open in it, and how many; the loops share one connection.
+
+    If each had its own, a rank that leaves would close one of them while the others wait for it in another one.
+    """
+
+    current: "Program | None" = None  # with several ranks; a single process has one for each loop
+
+    def __init__(self) -> None:
+        self._hook_before = sys.excepthook
+        self.ranks = connect(from_python=True)
+        self._hook = sys.excepthook
+        self.loops, self.opened, self.together = 0, 0, True
+        if self.ranks.size == 1:
+            sys.excepthook = self._hook_before
+        else:
+            Program.current = self
+        self.ranks.set_stall_limit(0)
+
+    def meet(self, loop: int) -> None:
+        """Wait for all ranks, however long that takes; raise a LaunchError unless all come for the same loop.
+
+        loop: its number; a negative one closes it
+        """
+        came = self.ranks.allgather(np.array([loop]), counts=[1] * self.ranks.size).tolist()
+        if len(set(came)) == 1:
+            return
+        self.together, Program.current = False, None
+        gone = [f"rank {rank}" for rank, number in enumerate(came) if number < 0]
+        same = "make the same calls on all ranks"
+        if gone:
+            raise collective(LaunchError(f"{', '.join(gone)} has left the loop; {same}"))
+        raise collective(LaunchError(f"the ranks have called different objects, {came} by their order; {same}"))
+
+    def leave(self, loop: int) -> None:
+        """Close a loop, together with all ranks or alone; end the connection with the last one."""
+        self.loops -= 1
+        with contextlib.suppress(LaunchError):  # the others stay; the error is theirs
+            self.meet(-loop)
+            if self.loops:
+                return
+            self.together, Program.current = False, None
+            self.ranks.release()
+        if sys.excepthook is self._hook:
+            sys.excepthook = self._hook_before
+
+
 class UserLoop:
-    """The ranks of a program whose loop the user writes. They make the same calls in the same order.
+    """A loop that the user writes. All ranks of the program make the same calls in the same order.
 
     Between two calls of ees_mpi each rank runs code of the user, as long as that takes. So no stall limit holds there.
     If one rank leaves the loop, the others get an error at their next call, and do not wait for it. An exception that
@@ -151,13 +199,29 @@ class UserLoop:
     """
 
     def __init__(self, name: str):
-        self._hook_before = sys.excepthook
-        self.ranks = connect(from_python=True)
-        self._hook, self.open = sys.excepthook, True
-        if self.ranks.size == 1:
-            sys.excepthook = self._hook_before
-        self.ranks.set_stall_limit(0)
-        self.ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
+        self._program = Program.current or Program()
+        self.ranks, self._open = self._program.ranks, True
+        self._program.loops += 1
+        self._program.opened += 1
+        self._number = self._program.opened
+        self._program.meet(self._number)
+        with self.closed_by_errors():
+            self.ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
+
+    @contextmanager
+    def closed_by_errors(self) -> Iterator[None]:
+        """Close the loop if an error that all ranks have ends a block."""
+        try:
+            yield
+        except EesError as error:
+            if error.collective or self.ranks.size == 1:
+                self.close()
+            raise
+
+    @property
+    def open(self) -> bool:
+        """Whether the loop can be used."""
+        return self._open and self._program.together
 
     def check_open(self) -> None:
         """Raise a LaunchError if the loop was left."""
@@ -175,30 +239,19 @@ class UserLoop:
 
     def _together(self, job: Callable[[Ranks], T], stall_seconds: float) -> T:
         ranks = self.ranks
-        here = self._staying(True)
-        if not all(here):
-            self.open = False
-            gone = ", ".join(f"rank {rank}" for rank, stays in enumerate(here) if not stays)
-            raise collective(LaunchError(f"{gone} has left the loop; make the same calls on all ranks"))
+        self._program.meet(self._number)
         ranks.set_stall_limit(stall_seconds)
         try:
             return job(ranks)
         finally:
             ranks.set_stall_limit(0)
 
-    def _staying(self, stays: bool) -> list[bool]:
-        """Return which ranks stay in the loop, on every rank."""
-        return list(self.ranks.allgather(np.array([stays]), counts=[1] * self.ranks.size))
-
     def close(self) -> None:
         """Leave the loop; called on all ranks together, or by a rank whose program ends."""
         if not self.open:
             return
-        self.open = False
-        if not any(self._staying(False)):
-            self.ranks.release()
-        if sys.excepthook is self._hook:
-            sys.excepthook = self._hook_before
+        self._open = False
+        self._program.leave(self._number)
 
 
 class CtrlC(KeyboardInterrupt):

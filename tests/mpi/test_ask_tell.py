@@ -12,6 +12,7 @@ from ees_mpi.generation.state import first_state
 
 EXAMPLES = CHECKOUT / "jobs" / "examples"
 PROGRAM = TESTS / "support" / "ask_tell_loop.py"
+SEVERAL = TESTS / "support" / "several_loops.py"
 NOISE = "config={'noise': {'size': 5000}}"
 
 
@@ -46,6 +47,29 @@ def test_matrix_products_in_parts_of_a_chunk_have_the_same_bits_and_a_recorded_l
         done(program, out, ranks=ranks)
     assert info(one)["generations"] == 8 and info(one)["state_sha256"] == info(two)["state_sha256"]
     assert info(two)["ranks"] == 1 and info(two)["complete"]
+
+
+def test_two_loops_with_weights_of_the_program_share_one_table_and_have_the_same_bits_on_1_2_and_3_ranks() -> None:
+    alone, *several = (run(python(SEVERAL, "none", ranks=ranks)) for ranks in (None, 1, 2, 3))
+    assert alone.returncode == 0 and len(alone.stdout.split()) == 3, alone.stderr
+    for ranks, other in enumerate(several, 1):
+        assert other.returncode == 0 and other.stdout == ranks * alone.stdout, other.stderr
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("leaves", "ees-mpi: rank 1 has left the loop; make the same calls on all ranks"),
+        ("order", "ees-mpi: the ranks have called different objects, [1, 2] by their order; make the same calls"),
+        ("weights", "ees-mpi: tell: the array of weights is not the same on all ranks"),
+    ],
+)
+def test_a_rank_that_leaves_or_mistakes_one_of_several_loops_ends_all_with_one_sentence(
+    fault: str, sentence: str
+) -> None:
+    ended = run(python(SEVERAL, fault, ranks=2))
+    assert ended.returncode != 0 and ended.stderr.count(sentence) == 1, ended.stderr
+    assert ended.stderr.count("ees-mpi: ") == 1 and ended.stdout == ""
 
 
 @pytest.mark.parametrize(
