@@ -95,19 +95,18 @@ def test_the_list_of_packages_has_every_folder_of_modules() -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
-def test_a_release_needs_a_clean_tree_a_changelog_a_new_version_and_lists_what_people_fill_in(tmp_path: Path) -> None:
+def test_a_release_needs_a_clean_tree_a_changelog_and_a_new_version(tmp_path: Path) -> None:
     def git(*words: str) -> None:
         who = ("-c", "user.name=a", "-c", "user.email=a@b")
         subprocess.run(["git", *who, *words], cwd=tmp_path, check=True, capture_output=True)
 
     (tmp_path / "ees_mpi").mkdir()
     (tmp_path / "ees_mpi" / "version.py").write_text('__version__ = "1.0"\n')
-    (tmp_path / "CHANGELOG.md").write_text(f"# Changelog\n\n## 1.0 ({make_release.MARK} date)\n")
+    (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## 1.0\n")
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "first")
     assert make_release.problems(tmp_path) == []
-    assert make_release.places(tmp_path) == ["CHANGELOG.md:3: date"]
     git("tag", "v1.0")
     (tmp_path / "stray.txt").write_text("")
     git("commit", "-q", "--allow-empty", "-m", "second")

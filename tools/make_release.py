@@ -1,7 +1,7 @@
 """Check that a commit can be released, and make its files in dist/; `tools/release` calls it. Nothing is uploaded.
 
-All files are made from the commit, not from the working tree, so that nothing stray gets into them. Places that only a
-person can fill in are marked by "FILL IN" and a colon, in any file.
+All files are made from the commit, not from the working tree, so that nothing stray gets into them. What only the
+owners know is in tools/owners.toml, and is written into the tree that is built.
 """
 
 import argparse
@@ -17,8 +17,9 @@ import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
+import owners
+
 CHECKOUT = Path(__file__).parents[1]
-MARK = "FILL IN" + ":"  # in two parts: this file has no such place
 APART = ("jobs/paper/results/", "jobs/paper/pictures/")  # not in the sdist
 SMALL_FILES = "8fa8da2"  # the last commit that has the small files of each run; later ones are not in git
 MAPPED = "ees_mpi/jobs/"  # in the wheel the folder jobs/ of checkout and sdist
@@ -39,7 +40,7 @@ def version_of(root: Path) -> str:
 
 
 def problems(root: Path) -> list[str]:
-    """Return the reasons for which the commit must not be released; people's places are not among them."""
+    """Return the reasons for which the commit must not be released; what the owners fill in is not among them."""
     found, version = [], version_of(root)
     if changed := git(root, "status", "--porcelain").splitlines():
         found.append(f"the tree is not clean, commit or remove: {', '.join(line[3:] for line in changed[:5])}")
@@ -50,13 +51,6 @@ def problems(root: Path) -> list[str]:
     if tagged and tagged != git(root, "rev-parse", "HEAD"):
         found.append(f"v{version} is the tag of another commit; change ees_mpi/version.py")
     return found
-
-
-def places(root: Path) -> list[str]:
-    """Return the places that only a person can fill in, as file:line: words."""
-    done = subprocess.run(["git", "grep", "-n", "-I", "-F", MARK], cwd=root, capture_output=True, text=True)
-    lines = [line.split(":", 2) for line in done.stdout.splitlines()]
-    return [f"{file}:{number}: {text.partition(MARK)[2].strip(' )')}" for file, number, text in lines]
 
 
 def names_in(archive: Path) -> dict[str, int]:
@@ -128,6 +122,7 @@ def make(root: Path, out: Path, small: Sequence[Path] = ()) -> list[Path]:
     results = out / f"ees_mpi-{version}-results.tar.xz"
     with tempfile.TemporaryDirectory() as folder:
         tree = extract(root, "HEAD", Path(folder, "tree"))
+        owners.fill(tree, version)
         before = extract(root, SMALL_FILES, Path(folder, "before"), "jobs/paper/results") / "jobs/paper/results"
         words = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(tree)]
         done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "SOURCE_DATE_EPOCH": str(when)})
@@ -145,17 +140,17 @@ def make(root: Path, out: Path, small: Sequence[Path] = ()) -> list[Path]:
 
 
 def main() -> None:
-    """Check, list the places of people, and make the files."""
+    """Check, list what the owners have not filled in, and make the files."""
     parser = argparse.ArgumentParser(prog="tools/release", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--draft", action="store_true", help="make the files with places that are not filled in")
+    parser.add_argument("--draft", action="store_true", help="make the files with what the owners have filled in")
     parser.add_argument("--small", nargs="*", type=Path, default=[], help="folders of small files of later runs")
     told = parser.parse_args()
-    if left := places(CHECKOUT):
-        print("Only a person can fill in:", *left, sep="\n  ")
+    if left := owners.empty(CHECKOUT):
+        print("Not filled in:", *left, sep="\n  ")
     if found := problems(CHECKOUT):
         raise SystemExit("\n".join(f"release: {each}" for each in found))
     if left and not told.draft:
-        raise SystemExit("release: refused: fill in the places above, or give --draft")
+        raise SystemExit("release: refused: fill them in, or give --draft")
     (CHECKOUT / "dist").mkdir(exist_ok=True)
     for path in make(CHECKOUT, CHECKOUT / "dist", told.small):
         print(f"{path.stat().st_size / 1e6:8.2f} MB  dist/{path.name}")
