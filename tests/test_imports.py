@@ -13,7 +13,7 @@ CONFIGS = """
 from ees_mpi import cli, config
 from ees_mpi.runs import session
 from ees_mpi.objectives import OBJECTIVES
-tasks = [config.load(name).task for name in config.preset_names() if "-v5-" not in name]
+tasks = [config.load(name).task for name in config.preset_names()]
 sizes = [(task.parameters, task.behavior_dim) for task in (*tasks, config.load("ant-es", ["task.engine=mujoco"]).task)]
 OBJECTIVES.build({"name": "custom", "function": "no.such:function"})
 """

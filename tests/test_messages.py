@@ -145,4 +145,6 @@ def test_at_least_ten_rollouts_feed_the_normaliser_by_default_and_the_file_has_t
     Path("mine.py").write_text(seeing.replace("1 + index // 3", "1"))
     assert share(*CUSTOM) == 0.5
     assert ees_mpi.Strategy([0.0], size=20, std=0.1, observation_dim=2).config.task.observation_share == 0.5
-    assert ees_mpi.load_config("halfcheetah-v5-maxent-laptop", {"population.size": 20}).task.observation_share == 0.01
+    robot = {"task.name": "gymnasium", "task.env": "HalfCheetah-v5", "task.behavior": "final_x", "population.size": 20}
+    given = ees_mpi.load_config("gymnasium-cheetah-maxent-laptop", {**robot, "task.observation_share": 0.01})
+    assert given.task.observation_share == 0.01

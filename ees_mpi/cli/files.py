@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -21,12 +21,19 @@ from ees_mpi.terminal import say_on_stderr
 
 MOST_SEEDS = 10_000
 FIRST_PAGES = ("first_steps", "tutorial", "config", "python", "ask_tell", "plugins", "format")
-PRESETS = {  # headings, and words in the first line of a preset's file; the last heading that fits is taken
+BEGIN = {  # presets to begin with, and what to expect of each
+    "interference-maxent": "The paper's first task, a function of one number: two minutes on one core",
+    "cheetah-maxent-authors-laptop": "A cheetah whose offspring run left and right: 11 minutes on two cores",
+    "gymnasium-ant-maxent-laptop": "An ant whose offspring walk in many directions, without pybullet: half an hour",
+    "cheetah-maxent-authors": "The paper's cheetah in full: a cluster, or a GPU with --set task.engine=mujoco",
+    "ant-maxent": "The paper's ant in full: a cluster, or a GPU with --set task.engine=mujoco",
+}
+PRESETS = {  # headings, and what the names under them have; the last heading that fits is taken
     "The paper's experiments, by its text": "",
-    "The same with the rules of the authors' released program": "released program",
-    "Small ones, for a laptop": "cores",
-    "Relatives: other objectives and methods": "section 6|et al[.]",
-    "Gymnasium's robots": "Gymnasium",
+    "The same, by the rules of the authors' released program": "-authors$",
+    "To use the variety: the mean of several own starts of each individual": "-heritable$",
+    "Gymnasium's robots": "^gymnasium-",
+    "Small ones, for a laptop": "-laptop$",
 }
 
 
@@ -218,28 +225,38 @@ def plan(
 
 
 @command()
-def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
-    """List the presets, or print the TOML of one."""
+def presets(name: Annotated[str, Option(usage="[NAME|WORD]")] = "") -> None:
+    """List the presets, all or those with a word; or print the TOML of one."""
     from ees_mpi import config
     from ees_mpi.commands import api
 
     if ranks.launched()[1]:  # all ranks would print the same
         return
-    if name:
-        echo(config.read_source(name), nl=False)
-        return
     about = api.presets()
-    if not sys.stdout.isatty():  # for scripts
-        echo("\n".join(f"{preset:32} {sentence}" for preset, sentence in about.items()))
+    found = [preset for preset in about if name.lower() in preset]
+    found = found or [preset for preset, sentence in about.items() if name.lower() in sentence.lower()]
+    if name in about or not found:
+        echo(config.read_source(name), nl=False)  # or raises an error that proposes a name
         return
-    echo("Begin with cheetah-maxent-authors-laptop: 11 minutes on two cores. `ees-mpi presets NAME` prints a preset.")
-    groups = {heading: [f"\n{heading}"] for heading in PRESETS}
-    for preset, sentence in about.items():
-        heading = [heading for heading, words in PRESETS.items() if re.search(words, sentence)][-1]
-        short = re.sub(r" \(.*?\)|;(?!.*--from).*|\.$", "", sentence)
-        groups[heading].append(f"  {preset:32} {short}")
-    for lines in groups.values():
-        echo("\n".join(lines))
+    begin = "Begin with one of these. `ees-mpi presets NAME` prints a preset, `presets WORD` lists those with a word"
+    groups: dict[str, Mapping[str, str]] = {} if name else {begin: BEGIN}
+    for heading in PRESETS:
+        groups[heading] = {preset: _short(about[preset]) for preset in found if _heading(preset) == heading}
+    texts = ("\n".join([heading, *_lines(group)]) for heading, group in groups.items() if group)
+    echo("\n\n".join(texts))
+
+
+def _heading(preset: str) -> str:
+    return [heading for heading, pattern in PRESETS.items() if re.search(pattern, preset)][-1]
+
+
+def _short(sentence: str) -> str:
+    """Return a sentence about a preset without what its heading says, and without sections of the paper."""
+    return re.sub(r" \(.*?\)|, (?:by|with|at) (?:the|its) .*|;(?!.*--from).*|\.$", "", sentence)
+
+
+def _lines(about: Mapping[str, str]) -> list[str]:
+    return [f"  {preset:32} {sentence}" for preset, sentence in about.items()]
 
 
 def pages() -> dict[str, str]:

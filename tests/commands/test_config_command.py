@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from support.program import TINY, done
+from support.program import CHECKOUT, TINY, done
 
 from ees_mpi import config, open_run
 
@@ -33,8 +33,8 @@ def test_a_run_file_is_printed_with_the_config_that_it_was_made_with(finished: P
     assert tables["population"]["size"] == 4 and tables["noise"]["size"] == int(TINY[2].partition("=")[2])
 
 
-@pytest.mark.parametrize("source", ["cheetah-blend", "cheetah-maml"])
-def test_json_is_one_object_with_the_same_tables(source: str) -> None:
+@pytest.mark.parametrize("source", [CHECKOUT / "tests/data/configs/blend.toml", "cheetah-maml"])
+def test_json_is_one_object_with_the_same_tables(source: str | Path) -> None:
     said = done("config", source, "--json").stdout
     assert said.count("\n") == 1
     assert json.loads(said) == json.loads(json.dumps(tomllib.loads(done("config", source).stdout)))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import threadpoolctl
 from support.own_tasks import Interrupting
-from support.program import done
+from support.program import CHECKOUT, done, refusal
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -197,26 +197,36 @@ def test_code_that_was_changed_between_two_calls_is_used(tmp_path: Path, monkeyp
         ees_mpi.train(CONFIG, tmp_path / "other.h5", settings={"task.function": "support.own_tasks:Interrupting"})
 
 
-def test_presets_are_those_of_the_command_which_prints_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = [f"{name:32} {about}" for name, about in ees_mpi.presets().items()]
-    assert lines == done("presets").stdout.splitlines()
+def groups_of(*words: str) -> list[tuple[str, dict[str, str]]]:
+    """The groups that `presets` prints: each heading with its names and sentences."""
+    groups = [group.splitlines() for group in done("presets", *words).stdout.rstrip("\n").split("\n\n")]
+    return [(heading, dict(line.split(maxsplit=1) for line in lines)) for heading, *lines in groups]
+
+
+def test_presets_begins_with_five_and_lists_all_in_groups_one_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    (heading, begin), *groups = groups_of()
+    assert "Begin with" in heading and len(begin) == 5 and begin.keys() <= ees_mpi.presets().keys()
+    assert sorted(name for _, group in groups for name in group) == sorted(ees_mpi.presets())
+    headings = [heading for heading, _ in groups]
+    assert headings == [heading for heading in files.PRESETS if heading in headings]
+    paper, released, *_, gymnasium, small = (group for _, group in groups)
+    assert "ant-maxvar-split" in paper and all(name.endswith("-authors") for name in released)
+    assert all(name.startswith("gymnasium-") for name in gymnasium) and all(name.endswith("-laptop") for name in small)
     monkeypatch.setattr(files.ranks, "launched", lambda: (2, 1, "mpirun"))  # on the second rank
     assert done("presets").stdout == done("presets", "interference-maxent").stdout == ""
 
 
-def test_a_terminal_lists_the_presets_in_groups_and_the_first_line_names_one_to_begin_with(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    files.presets.callback()
-    begin, *groups = capsys.readouterr().out.split("\n\n")
-    assert begin.split(":")[0].split()[-1] in ees_mpi.presets()
-    listed = [{line.split()[0] for line in group.splitlines()[1:]} for group in groups]
-    assert sorted(name for group in listed for name in group) == sorted(ees_mpi.presets())
-    paper, released, small, relatives, gymnasium = listed
-    assert "ant-maxvar-split" in paper and all(name.endswith("-authors") for name in released)
-    assert all(name.endswith("-laptop") for name in small) and "cheetah-quality" in relatives
-    assert all(name.startswith(("gymnasium-", "halfcheetah-")) for name in gymnasium)
+def test_presets_with_a_word_lists_those_that_have_it_and_a_whole_name_prints_its_toml() -> None:
+    listed = {name for _, group in groups_of("mixture") for name in group}
+    assert listed == {"ant-maxent-mixture", "ant-maxvar-mixture"}
+    assert {name for _, group in groups_of("SPLITTING") for name in group} == {"ant-maxent-split", "ant-maxvar-split"}
+    assert done("presets", "ant-maxent").stdout == load_preset("ant-maxent")  # also a part of other names
+    code, line = refusal("presets", "ant-maxnt")
+    assert code == 2 and "did you mean ant-maxent" in line
+
+
+def load_preset(name: str) -> str:
+    return (CHECKOUT / "ees_mpi" / "presets" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def test_dir_lists_what_is_public_and_nothing_else() -> None:

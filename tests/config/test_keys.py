@@ -1,7 +1,9 @@
 """Every key of a config is described, and the description is printed and on the page."""
 
 import json
+import re
 import runpy
+import textwrap
 from pathlib import Path
 
 import msgspec
@@ -82,12 +84,12 @@ def test_a_config_of_ten_lines_trains(inside: Path) -> None:
         assert config.load("own.toml").sections() != sections
 
 
-def test_the_config_on_the_page_loads() -> None:
+def test_the_configs_on_the_page_load() -> None:
     page = (CHECKOUT / "ees_mpi" / "docs" / "config.md").read_text(encoding="utf-8")
-    lines = page.partition("\n## ")[0].splitlines()
-    text = "\n".join(line.strip() for line in lines if line.startswith("    ") or not line)
-    loaded = config.parse(text)
-    assert (loaded.task_name, loaded.population.size, loaded.method.algorithm) == ("cheetah", 600, "maxent")
+    texts = re.findall(r"^(?:    .*\n|\n)+", page.partition("\n## ")[0], re.MULTILINE)
+    whole, blend = (config.parse(textwrap.dedent(text)) for text in texts if text.strip())
+    assert (whole.task_name, whole.population.size, whole.method.algorithm) == ("cheetah", 600, "maxent")
+    assert (blend.task_name, blend.population.size, blend.method.algorithm) == ("cheetah", 10_000, "blend")
 
 
 @pytest.mark.parametrize(

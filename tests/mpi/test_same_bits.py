@@ -14,6 +14,7 @@ pytestmark = pytest.mark.standing_ranks
 
 SELF_KILL = CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"
 WALK = ("population.size=8", "task.steps=12", "task.hidden=[8]", "noise.size=9000", "task.observation_share=0.5")
+HALF_CHEETAH = ("task.name=gymnasium", "task.env=HalfCheetah-v5", "task.behavior=final_x", "task.fitness=behavior")
 STARTS = ("task.rollouts=2", "objective.name=repeatable")
 DIAGONAL = ("population.name=diagonal", "optimizer.std_lr=0.1")
 MAML = ("population.size=5", "maml.rollouts=3", "maml.cg_iterations=3", "noise.size=1000")
@@ -25,7 +26,7 @@ KINDS = {  # a preset or a config, and settings
     "Bullet": ("cheetah-maxent", *WALK, "run.evaluate_mean_every=2"),
     "replica": ("ant-maxent", *WALK, "task.engine=mujoco", "task.device=cpu"),
     "MuJoCo": ("gymnasium-cheetah-maxent", *WALK, "task.device=cpu"),
-    "Gymnasium, standard ES": ("halfcheetah-v5-maxent-laptop", *WALK, "objective.name=fitness"),
+    "Gymnasium, standard ES": ("gymnasium-cheetah-es", *HALF_CHEETAH, *WALK),
     "mixture, own starts": ("ant-maxent-mixture", *WALK, *STARTS, "task.starts=own"),
     "diagonal, common starts": ("cheetah-maxvar", *WALK, *STARTS, *DIAGONAL, "task.starts=common"),
     "ES-MAML": ("cheetah-es-maml", *WALK, "climbing.queries=3", "run.evaluate_mean_every=2"),

@@ -68,10 +68,12 @@ def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah
 
 
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
-    words = sets("task.env=ees_mpi/AntBullet-v0", "task.behavior=mean_info", "task.info_key=y_position")
+    words = sets(
+        "task.name=gymnasium", "task.env=ees_mpi/AntBullet-v0", "task.behavior=mean_info", "task.info_key=y_position"
+    )
     words += sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
     run, film = tmp_path / "env.h5", tmp_path / "env.mp4"
-    done("train", "halfcheetah-v5-maxent-laptop", *words, "--out", run)
+    done("train", "gymnasium-ant-maxent-laptop", *words, "--out", run)
     assert SAME in done("replay", run, "--individual", 1, "--video", film, "--size", "96x96", "--speed", 0.4).stdout
     assert played(film)[:2] == (5, (96, 96 + 44))
 
