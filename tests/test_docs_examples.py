@@ -94,11 +94,12 @@ def test_every_command_is_in_a_group_of_the_help_has_two_examples_of_itself_and_
         assert [words[0] for words in commands("\n".join(EXAMPLES[name]))] == [name] * 2
 
 
-def test_docs_lists_all_pages_with_their_titles_and_prints_each() -> None:
-    lines = done("docs").stdout.splitlines()
-    topics = [line.split()[0] for line in lines[:-2]]
+def test_docs_lists_all_pages_with_their_titles_on_four_shelves_and_prints_each() -> None:
+    lines = done("docs").stdout.splitlines()[:-2]
+    topics = [line.split()[0] for line in lines if line.startswith("  ")]
     assert sorted(topics) == sorted(path.stem for path in DOCS.glob("*.md")) and topics[0] == "first_steps"
-    assert all(len(line.split()) > 1 and "#" not in line for line in lines[:-2])
+    assert [line for line in lines if not line.startswith("  ")] == ["Learn", "Do", "Look up", "Understand"]
+    assert all(len(line.split()) > 1 and "#" not in line for line in lines if line.startswith("  "))
     assert done("docs", "first-steps").stdout == (DOCS / "first_steps.md").read_text()
 
 

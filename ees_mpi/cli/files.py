@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -20,7 +21,7 @@ from ees_mpi.registry import unknown
 from ees_mpi.terminal import say_on_stderr
 
 MOST_SEEDS = 10_000
-FIRST_PAGES = ("first_steps", "tutorial", "config", "python", "ask_tell", "plugins", "format")
+DOCS = Path(__file__).parents[1] / "docs"
 BEGIN = {  # presets to begin with, and what to expect of each
     "interference-maxent": "The paper's first task, a function of one number: two minutes on one core",
     "cheetah-maxent-authors-laptop": "A cheetah whose offspring run left and right: 11 minutes on two cores",
@@ -259,11 +260,16 @@ def _lines(about: Mapping[str, str]) -> list[str]:
     return [f"  {preset:32} {sentence}" for preset, sentence in about.items()]
 
 
+def contents() -> dict[str, dict[str, str]]:
+    """Return the titles of the pages by shelf and topic; the site has the same list."""
+    return tomllib.loads((DOCS / "contents.toml").read_text(encoding="utf-8"))
+
+
 def pages() -> dict[str, str]:
-    """Return the text of all pages by topic: those for beginners first, then the others by name."""
-    files = (Path(__file__).parents[1] / "docs").glob("*.md")
-    texts = {file.stem: re.sub(r"^<!--.*-->\n", "", file.read_text("utf-8"), flags=re.MULTILINE) for file in files}
-    return {topic: texts[topic] for topic in (*FIRST_PAGES, *sorted(texts.keys() - set(FIRST_PAGES)))}
+    """Return the text of all pages by topic, in the order of the shelves."""
+    topics = (topic for shelf in contents().values() for topic in shelf)
+    texts = {topic: (DOCS / f"{topic}.md").read_text(encoding="utf-8") for topic in topics}
+    return {topic: re.sub(r"^<!--.*-->\n", "", text, flags=re.MULTILINE) for topic, text in texts.items()}
 
 
 @command()
@@ -271,9 +277,8 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     """Print a page of the documentation, or the list of pages."""
     known, name = pages(), topic.lower().removesuffix(".md").replace("-", "_")
     if not topic:
-        for page, text in known.items():
-            title = text.partition("\n")[0].lstrip("# ")
-            echo(f"{page:14} {title}")
+        for shelf, titles in contents().items():
+            echo("\n".join([shelf, *(f"  {page:14} {title}" for page, title in titles.items())]))
         echo("\n`ees-mpi docs TOPIC` prints a page.")
     elif name not in known:
         message = unknown(topic, known)
