@@ -6,6 +6,9 @@ functions count, too, and so do the strings by which parts are loaded ("ees_mpi.
 other in a circle, not by a string, are refused. The order of the tree is the module map in the docstring of
 `ees_mpi/__init__.py`: a room imports only from rooms on lower lines.
 
+It also counts what a user meets: commands, their parameters, keys, presets, kinds of files. These have no limit; the
+table in CONTRIBUTING.md has them for each version. They need an environment that can import ees_mpi.
+
     tools/structure.py              prints the numbers; exits with 1 if a limit is exceeded
 """
 
@@ -13,10 +16,19 @@ import ast
 import graphlib
 import re
 import sys
+from collections import Counter
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "ees_mpi"
 LIMITS = {"rooms": 32, "arrows": 175, "flat modules": 16, "against the order": 0, "longest module": 500}
+FILES = {  # the kinds of files that the program writes for later use, and the module of each
+    "run": "store/fold.py",
+    "its journal": "store/journal.py",
+    "its lock": "store/lock.py",
+    "sample or measurement": "commands/offspring.py",
+    "adaptation": "commands/adapt.py",
+    "policy": "commands/export.py",
+}
 
 
 def modules() -> dict[str, Path]:
@@ -71,6 +83,25 @@ def floors() -> dict[str, int]:
     return order
 
 
+def things() -> dict[str, int]:
+    """Return the number of things that a user meets."""
+    missing = [module for module in FILES.values() if not (PACKAGE / module).exists()]
+    if missing:
+        raise SystemExit(f"structure: {missing[0]} is gone; correct the list of kinds of files in tools/structure.py")
+    found = {"presets": len(list(PACKAGE.glob("presets/*.toml"))), "kinds of files": len(FILES)}
+    try:
+        sys.path.insert(0, str(PACKAGE.parent))
+        from ees_mpi.cli.main import cli
+        from ees_mpi.config import keys
+    except ImportError as error:
+        print(f"not counted: commands, parameters and keys, because ees_mpi cannot be imported here: {error}")
+        return found
+    commands = cli.commands.values()
+    parameters = sum(len(command.params) for command in commands)
+    sections = sum(len(section.keys) for section in keys.sections())
+    return {"commands": len(commands), "parameters": parameters, "keys": sections, **found}
+
+
 def main() -> int:
     """Print the numbers and return the exit code."""
     known = modules()
@@ -93,7 +124,14 @@ def main() -> int:
     }
     for name, count in counts.items():
         print(f"{name:20} {count:6}  (at most {LIMITS[name]})")
+    for name, count in things().items():
+        print(f"{name:20} {count:6}")
     print(f"{'lines':20} {sum(lines.values()):6}  in {len(lines)} modules; the longest is {longest}")
+    by_room: Counter[str] = Counter()
+    for name, count in lines.items():
+        by_room[room(name)] += count
+    for name, count in by_room.most_common():
+        print(f"    {name + ('/' if (PACKAGE / name).is_dir() else '.py'):16} {count:6}")
     if loop:
         print(f"circle: {', '.join(loop)}")
     for a, b in upward:
