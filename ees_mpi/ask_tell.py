@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi import config as configs
 from ees_mpi import machine
-from ees_mpi.config import Config, Evolution
+from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.generation.loop_results import joined, rows_of, sums_of, weights_of
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
@@ -93,8 +93,6 @@ class Strategy:
                 if means.shape != (expected := (loop_config.population.components, means.shape[1])):
                     raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
                 configs.check(loop_config)
-                if isinstance(loop_config.method, Evolution):
-                    loop_config.method.check_means(loop_config.population)
                 state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
                 here = target if loop.ranks.is_root else None
                 recording = Recording.new(here, state, overwrite) if here else Recording()
@@ -173,14 +171,8 @@ class Strategy:
             raise ConfigError("state: a recorded run has a fixed history; Strategy.resume continues it")
         given = state.arrays() if isinstance(state, State) else state
         named = {name: np.asarray(array) for name, array in given.items()}
-        population = self.config.population
-        rows = (population.components,) if population.has_means else ()  # after one step each mean has its own moments
         mine, other = (
-            {
-                name: (array.shape or rows * name.startswith("moments/"), str(array.dtype))
-                for name, array in arrays.items()
-                if not name.startswith("memory/")
-            }
+            {name: (array.shape, str(array.dtype)) for name, array in arrays.items() if not name.startswith("memory/")}
             for arrays in (self._state.arrays(), named)
         )
         if mine != other:

@@ -22,7 +22,6 @@ from ees_mpi.registry import Part
 Pixels = NDArray[np.uint8]  # [height, width, 3]
 Memory = Arrays  # the arrays that an objective carries from one generation to the next
 Say = Callable[[str], None]  # prints a line for the user
-Step = Callable[[Arrays, Arrays, Arrays], tuple[Arrays, Arrays]]  # of an optimizer: learned, gradient, moments
 
 
 class Closable(Protocol):
@@ -339,14 +338,6 @@ class Objective(Part, frozen=True):
         return False
 
     @property
-    def needs_means(self) -> bool:  # whether it needs a population with the means among its individuals
-        return False
-
-    def chances(self, memory: Memory) -> Floats | None:
-        """Return the chance [K] of each mean, for a population that chooses one; None: equal ones."""
-        return None
-
-    @property
     def starts(self) -> int:  # of each individual that it needs, at least
         return 1
 
@@ -379,7 +370,6 @@ class Rows(Part, frozen=True):
 
     row_name = "individual"  # of a row of the run file: "individual", "task"
     has_individuals = True  # whether a row is an individual, which can be rebuilt
-    has_means = False  # whether the first K individuals are the means themselves, with sign 0
     size = 0  # N
     std = 0.0
     components = 1  # K
@@ -410,10 +400,6 @@ class Population(Rows, frozen=True):
         """Draw the individuals of a generation."""
         raise NotImplementedError
 
-    def choose(self, draw: Draw, chances: Floats | None, generator: np.random.Generator) -> Draw:
-        """Return the draw with the mean that was chosen; most populations choose none."""
-        return draw
-
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         """Return the parameters [D] of one individual."""
         raise NotImplementedError
@@ -421,10 +407,6 @@ class Population(Rows, frozen=True):
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
         """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
         raise NotImplementedError
-
-    def move(self, step: Step, learned: Arrays, gradient: Arrays, moments: Arrays, draw: Draw) -> tuple[Arrays, Arrays]:
-        """Return the learned arrays and moments after a step of the optimizer."""
-        return step(learned, gradient, moments)
 
 
 class OwnOptimizer(Protocol):
@@ -465,6 +447,10 @@ class Method(Protocol):
     @property
     def rollouts(self) -> int:  # of one row of a generation
         return 1
+
+    @property
+    def retired(self) -> str:  # the setting of a part that older versions had; empty: there is none
+        return ""
 
     @property
     def of_offspring(self) -> "Method":  # the method of a sample of offspring, which do not adapt

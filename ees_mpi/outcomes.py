@@ -104,7 +104,6 @@ class Outcomes:
     observations: Floats  # [sampled, 1 + 2 O], in index order
     by_start: Floats | None = None  # [N, K, B] the behaviour from each start, if there are several
     common_starts: bool = False  # whether all individuals have the same starts
-    draw: Draw | None = None  # of these individuals, for objectives that need the means among them
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, index: NDArray[np.int64]) -> "Outcomes":

@@ -8,7 +8,7 @@ Both are pure: they read and write no files, and change nothing in place. No oth
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -49,16 +49,14 @@ class Update:
     def ask(self, state: State) -> Draw:
         """Return the draw of the next generation, the same on every rank."""
         generator = stream(self.seed, "draw", state.generation)
-        drawn = self.population.draw(generator, self.noise, state.mean.shape[1])
-        chances = self.objective.chances(state.memory)
-        return self.population.choose(drawn, chances, stream(self.seed, "choose", state.generation))
+        return self.population.draw(generator, self.noise, state.mean.shape[1])
 
     def tell(self, state: State, draw: Draw, outcomes: Outcomes, ranks: Ranks) -> tuple[State, Arrays]:
         """Return the state after a generation, the norm of its gradient, and the values of the user's own objectives.
 
         It is called on all ranks together.
         """
-        weights, memory = self.objective.weights(replace(outcomes, draw=draw), state.memory, ranks)
+        weights, memory = self.objective.weights(outcomes, state.memory, ranks)
         own = [part.value(outcomes, {}, ranks) for _, part in self.objective.members if part.label]
         following, norm = self.move(replace(state, memory=memory), draw, weights, outcomes.observations, ranks)
         return following, {"gradient_norm": norm, "objective_value": np.array(own)}
@@ -73,7 +71,7 @@ class Update:
         gradient = self.population.gradient(weights, draw, state.learned, self.noise, ranks)
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
-            moved, moments = self.population.move(self.optimizer.step, learned, gradient, moments, draw)
+            moved, moments = self.optimizer.step(learned, gradient, moments)
             learned = self.population.clip(moved)
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         total = sum(observations, start=state.observations)

@@ -15,10 +15,10 @@ from ees_mpi.tasks.interference import OPTIMUM
 from ees_mpi.training import train
 from ees_mpi.update import Update
 
-CHOSEN = ("population.name=chosen", "population.components=4", "objective.name=nsr", "objective.neighbors=2")
+SPECIES = ("population.name=mixture", "population.components=4", "objective.name=novelty", "objective.neighbors=2")
 
 
-@pytest.mark.parametrize("more", [(), CHOSEN])
+@pytest.mark.parametrize("more", [(), SPECIES])
 @pytest.mark.parametrize("optimizer", ["ascent", "adam"])
 def test_advance_changes_nothing_in_place(optimizer: str, more: Sequence[str], tiny: Callable[..., Config]) -> None:
     job = job_of(tiny("interference-maxvar", f"optimizer.name={optimizer}", *more))

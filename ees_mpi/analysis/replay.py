@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollou
 from ees_mpi.files import check_writable
 from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.repeats import Repeated, as_logged
-from ees_mpi.generation.rollouts import adapted, outcome_of, rollouts_of
+from ees_mpi.generation.rollouts import outcome_of
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import pack
 from ees_mpi.ranks import Ranks
@@ -281,31 +280,15 @@ def _recorded(run: Run, actor: Any, choice: Choice, request: ReplayRequest, ever
             shoot()
             bar.update(every if step else 0)
 
-    replayed = _evaluate_shown(run, actor, choice, on_step)
+    actor.on_step = on_step
+    replayed = evaluate(run, actor, choice)
     if filming and steps % every and not request.together:
         shoot()  # the end; of the first of several rollouts it is left out
     return frames, replayed
 
 
-def _evaluate_shown(run: Run, evaluator: Any, choice: Choice, on_step: Callable[[int], None]) -> Replayed:
-    """Evaluate one individual, or a mean; call `on_step` at each step, with ES-MAML only after the adaptation."""
-    g, i, config = choice.generation, choice.individual, run.config
-    if i is None or config.method.name != "es-maml":
-        evaluator.on_step = on_step
-        return evaluate(run, evaluator, choice)
-    evaluator.on_step = None
-    replayed, statistics = evaluate(run, evaluator, choice), run.observation_statistics(g)
-    rollout = partial(rollouts_of, evaluator, config, g, i, statistics, False)
-    z, _ = adapted(rollout, config, g, i, run.individual(g, i))
-    evaluator.on_step = on_step
-    rollout(z)
-    return replayed
-
-
 def _film_title(run: Run, choice: Choice) -> str:
     """Return the title of a film; it says if the film shows another rollout than the first one that was logged."""
-    if choice.individual is not None and run.config.method.name == "es-maml":
-        return f"{choice.title}, adapted"
     logged_on_gpu = choice.generation < run.generations and run.device(choice.generation) == "cuda"
     return f"{choice.title} (on the CPU)" if logged_on_gpu else choice.title
 

@@ -18,14 +18,12 @@ from ees_mpi.commands.export import check_policy, loader_of, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, read_own
 from ees_mpi.commands.requests import AdaptRequest
 from ees_mpi.commands.shelf import output_beside
-from ees_mpi.config import Config, EsMaml
+from ees_mpi.config import Config, check_kept
 from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import replaced
-from ees_mpi.generation.climbing import climb
 from ees_mpi.generation.evaluation import Evaluation, from_starts
 from ees_mpi.generation.results import Adapted
-from ees_mpi.noise import stream
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.progress import CountedOutcomes
@@ -98,8 +96,6 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
 
         state = replace(parent.state, moments=parent.inherited)
         adapted = by_gradient(ranks, config, state, parent.about["generation"])
-    elif isinstance(config.method, EsMaml):
-        adapted = _by_climbing(ranks, parent, config, config.method)
     else:
         adapted, evaluation = _by_mutation(ranks, parent, config)
     scores = score(ranks, parent, task, adapted.parameters, evaluation, request.evaluations)
@@ -139,8 +135,7 @@ def _write_policy(out: Path, task: PolicyTask, parent: Parent, adapted: Adapted)
 
 def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     """Return the config of a run's mutations; that of the run, if its method adapts in another way."""
-    if isinstance(config.method, EsMaml) and request.mutations is None and request.std is None:
-        return config
+    check_kept(config, path_of(request.run))
     if config.method.name != "maml":
         return offspring(config, request.mutations or MUTATIONS, request.std)
     if config.population.has_individuals:
@@ -165,29 +160,6 @@ def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[Adapted,
         f"best of {config.population.size} mutations went {outcomes.fitness[best]:.3f} towards {{direction}}",
     )
     return adapted, evaluation
-
-
-def _by_climbing(ranks: Ranks, parent: Parent, config: Config, method: EsMaml) -> Adapted:
-    """Return the mean after the hill climbing of ES-MAML in the direction of the task."""
-    with ranks.together():
-        evaluator = config.task.open(config.run.seed)
-    generator = stream(config.run.seed, f"adapt towards {config.task.heading}", parent.about["generation"])
-    # Every rank makes all rollouts, because each one depends on those before it.
-    parameters, outcome = climb(
-        lambda z: evaluator.evaluate(0, z, *parent.statistics, False),
-        1,
-        parent.state.mean[0].copy(),
-        method.climbing,
-        generator,
-    )
-    evaluator.close()
-    return Adapted(
-        parameters,
-        "climbing",
-        {"std": method.climbing.query_std, "adaptation_steps": outcome.length},
-        {"policy": {"mean": parameters}},
-        f"{method.climbing.queries} mutations, one after the other, led {outcome.fitness:.3f} towards {{direction}}",
-    )
 
 
 def score(

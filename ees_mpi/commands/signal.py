@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import SignalRequest
 from ees_mpi.commands.verify import learned_after, logged_outcomes, spaced
-from ees_mpi.config import Evolution
+from ees_mpi.config import Evolution, check_kept
 from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation.state import State
@@ -79,7 +79,10 @@ def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
         other = None
         if request.objective:
             sections = {**run.config.method.sections(), "objective": {"name": request.objective}}
-            other = Evolution.build(sections).objective
+            method = Evolution.build(sections)
+            if method.retired:
+                raise ConfigError(replace(run.config, method=method).retired)
+            other = method.objective
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     signals = list(measure_signal(ranks, run, agreed, request.splits, other))
@@ -93,10 +96,9 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
         raise ConfigError("--generation and --every exclude each other")
     if not isinstance(run.config.method, Evolution):
         raise ConfigError(f"signal: the gradient of {run.config.method.name} needs rollouts that files do not keep")
+    check_kept(run.config, run.path)
     if run.attributes.get("kind") != "run" or run.generations == 0:
         raise RunFileError(f"{run.path} holds no update, so there is no gradient to measure")
-    if run.config.population.has_means:
-        raise ConfigError('signal: a generation of population "chosen" cannot be split into halves')
     vectors = run.config.population.size // (2 if run.config.population.antithetic else 1)
     if vectors < FEWEST:
         raise ConfigError(f"signal: a generation has {vectors} noise vectors (or antithetic pairs); expected {FEWEST}")

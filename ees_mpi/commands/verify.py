@@ -19,7 +19,7 @@ import numpy as np
 from ees_mpi import machine
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.offspring import outcomes_of
-from ees_mpi.config import Evolution
+from ees_mpi.config import EsMaml, Evolution, check_kept
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located, scipy_stats
 from ees_mpi.generation.evaluation import Evaluation, Work, call_of
@@ -44,6 +44,8 @@ NO_GPU = "a generation was evaluated on a GPU, and this job has none"
 
 def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
     """Rebuild an individual from the file, and evaluate it as in the run."""
+    if run.config.population.retired or isinstance(run.config.method, EsMaml):
+        check_kept(run.config, run.path)  # the run had other starts, or an adaptation before each outcome
     observe = bool(observed(run.config, generation)[index])
     statistics = run.observation_statistics(generation)
     with located(f"generation {generation}"):
@@ -66,6 +68,8 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     """
     with ranks.together():
         run = open_run(path)
+        if run.attributes["kind"] == "run":
+            check_kept(run.config, path)
         if ranks.is_root:
             run.check_all()
         check_committed(run)
@@ -227,6 +231,8 @@ def verify_updates(ranks: Ranks, path: Path) -> list[str]:
     """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs."""
     with ranks.together():
         run = open_run(path)
+        if run.attributes["kind"] == "run":
+            check_kept(run.config, path)
         if ranks.is_root:
             run.check_all()
         if not isinstance(run.config.method, Evolution):

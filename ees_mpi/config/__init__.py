@@ -17,16 +17,17 @@ import msgspec
 import tomli_w
 
 from ees_mpi.config.changes import change, make_room
-from ees_mpi.config.methods import METHODS, Climbing, EsMaml, Evolution
+from ees_mpi.config.methods import METHODS, Evolution
+from ees_mpi.config.retired import EsMaml
 from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
-from ees_mpi.errors import ConfigError, before_rollouts
+from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, texts, unknown
 from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.tasks import TASKS
 
-__all__ = ["FREE_ON_RESUME", "INERT", "METHODS", "Climbing", "EsMaml", "Evolution"]  # of its modules
+__all__ = ["FREE_ON_RESUME", "INERT", "METHODS", "EsMaml", "Evolution"]  # of its modules
 
 # Keys that files of the first drafts have, and that are ignored in them.
 GONE = (("run", "portable"), ("maml", "log_iterations"))
@@ -58,6 +59,12 @@ class Config:
     def population_name(self) -> str:
         """The registered name of the population."""
         return POPULATIONS.name_of(self.population)
+
+    @property
+    def retired(self) -> str:
+        """A sentence about a part that has left the package; empty: there is none."""
+        part = self.method.retired or (f'population.name = "{self.population_name}"' if self.population.retired else "")
+        return part and f"{part} needs version 0.2.0 of ees_mpi; it is a program of its own now (`ees-mpi docs peers`)"
 
     def sections(self) -> dict[str, Any]:
         """Return the config as plain tables, with all defaults."""
@@ -98,9 +105,10 @@ def parse(
             raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
     note_code(sections, trusted)
     name = sections.pop("method", "ees")
-    if name not in [*METHODS]:  # it may be anything, also a list
+    methods: dict[str, type[Method]] = {**METHODS, EsMaml.name: EsMaml}
+    if name not in [*methods]:  # it may be anything, also a list
         raise ConfigError(f"method: {unknown(str(name), METHODS)}")
-    method = METHODS[name]
+    method = methods[name]
     known = ("run", "noise", "task", "population", *method.own_sections)
     for section in sections:
         if section not in known:
@@ -113,7 +121,7 @@ def parse(
         example = "`ees-mpi config PRESET` prints a whole config, `ees-mpi presets` lists the presets"
         others = f", also {', '.join(f'[{section}]' for section in missing[1:])}" if missing[1:] else ""
         raise ConfigError(f"{source}: section [{missing[0]}] is missing{others}; {example}")
-    return Config(
+    config = Config(
         run=convert(sections["run"], RunSettings, "run"),
         noise=convert(sections["noise"], NoiseSettings, "noise"),
         task=TASKS.build(sections["task"]),
@@ -121,6 +129,15 @@ def parse(
         method=method.build(sections),
         notes=tuple(notes),
     )
+    if config.retired and not stored:
+        raise ConfigError(config.retired)
+    return config
+
+
+def check_kept(config: Config, path: str | Path) -> None:
+    """Raise a RunFileError if a part of the config of a file has left the package: the file can only be read."""
+    if config.retired:
+        raise RunFileError(f"{path}: {config.retired}. This version reads, samples and measures such files")
 
 
 @before_rollouts()

@@ -1,8 +1,8 @@
-"""The methods of learning, by name: `ees`, evolution strategies; `es-maml`; `maml`, whose class is in `config.maml`."""
+"""The methods of learning, by name: `ees`, evolution strategies; `maml`, whose class is in `config.maml`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from ees_mpi.config.maml import Maml
 from ees_mpi.contracts import Method, Objective, Optimizer, Population, Task
@@ -12,7 +12,6 @@ from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.custom import more_learned, try_update
-from ees_mpi.registry import Part, convert, key, part_settings
 
 
 @dataclass(frozen=True)
@@ -60,6 +59,12 @@ class Evolution(Method):
     def uses_torch(self) -> bool:
         return self.objective.uses_torch
 
+    @property
+    def retired(self) -> str:
+        """The setting of an objective that older versions had; empty: there is none."""
+        names = [OBJECTIVES.name_of(part) for _, part in self.objective.members if part.retired]
+        return f'objective.name = "{names[0]}"' if names else ""
+
     def check(self, task: Task, population: Population) -> None:
         """Raise a ConfigError if the parts cannot work together."""
         self.objective.check()
@@ -72,15 +77,9 @@ class Evolution(Method):
         if not population.has_individuals:
             raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
 
-    def check_means(self, population: Population) -> None:
-        """Raise a ConfigError if an update lacks its means; a sample of offspring has other populations."""
-        if self.objective.needs_means != population.has_means:
-            raise ConfigError('objective.name: expected "nsr" together with population.name "chosen", got one of them')
-
     @before_rollouts()
     def try_out(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
-        self.check_means(population)
         self.objective.try_out(population.size, task.behavior_dim)
         try_update(population, self.optimizer, task.parameters)
 
@@ -92,57 +91,4 @@ class Evolution(Method):
         return {"learned_number": more_learned(population, task.parameters), "own_objective": len(self.own_values)}
 
 
-class Climbing(Part, frozen=True):
-    """The settings of the hill climbing that adapts each individual to its direction."""
-
-    queries: Annotated[int, key("The mutations that an individual tries, one after the other.", "rollouts", ge=1)] = 20
-    query_std: Annotated[float, key("The standard deviation of these mutations.", gt=0, le=1e30)] = 0.1
-
-
-@dataclass(frozen=True)
-class EsMaml(Evolution):
-    """Evolution strategies in which each individual adapts to a direction by hill climbing."""
-
-    climbing: Climbing
-
-    name: ClassVar[str] = "es-maml"
-    own_sections: ClassVar[Mapping[str, Any]] = {**Evolution.own_sections, "climbing": Climbing}
-
-    @classmethod
-    def build(cls, sections: Mapping[str, Any]) -> "EsMaml":
-        parts = Evolution.build(sections)
-        return cls(parts.objective, parts.optimizer, convert(sections["climbing"], Climbing, "climbing"))
-
-    def sections(self) -> dict[str, Any]:
-        return {**super().sections(), "climbing": part_settings(self.climbing)}
-
-    @property
-    def algorithm(self) -> str:
-        """The name of the method."""
-        return self.name
-
-    @property
-    def rollouts(self) -> int:
-        """The number of rollouts of one individual: its own, and those of its mutations."""
-        return 1 + self.climbing.queries
-
-    @property
-    def of_offspring(self) -> Method:
-        """The method of a sample of offspring, which do not adapt."""
-        return Evolution(self.objective, self.optimizer)
-
-    def check(self, task: Task, population: Population) -> None:
-        """Raise a ConfigError if the task has no directions, or does not run on CPUs."""
-        super().check(task, population)
-        if task.heading is None:
-            raise ConfigError('task: method = "es-maml" adapts to directions; expected cheetah, ant or another walker')
-        if (task.device or "cpu") != "cpu":
-            raise ConfigError(f'task.device: method = "es-maml" runs on CPUs; expected "cpu", got "{task.device}"')
-        if population.has_means or population.components > 1 or task.rollouts > 1 or not task.deterministic:
-            raise ConfigError(
-                'method = "es-maml" compares single rollouts that repeat: expected one mean, task.rollouts = 1 and '
-                "task.deterministic = true"
-            )
-
-
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Evolution, Maml, EsMaml)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Evolution, Maml)}

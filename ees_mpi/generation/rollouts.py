@@ -5,16 +5,15 @@ number of the rollout only. The individuals of one call of a RowsEvaluator share
 `task.starts` says which individuals and generations share their seeds.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache, partial
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ees_mpi.config import Config, EsMaml
+from ees_mpi.config import Config
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import TaskError
-from ees_mpi.generation.climbing import climb, directions
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Floats, Outcome, Singles
 
@@ -30,33 +29,7 @@ def outcome_of(
     statistics: Statistics,
     observe: bool,
 ) -> Outcome:
-    """Return the outcome of one individual; with ES-MAML, after its adaptation. Index N is the unperturbed mean."""
-    evaluate = partial(rollouts_of, evaluator, config, generation, index, statistics, observe)
-    return adapted(evaluate, config, generation, index, parameters)[1]
-
-
-def adapted(
-    evaluate: Callable[[Singles], Outcome], config: Config, generation: int, index: int, parameters: Singles
-) -> tuple[Singles, Outcome]:
-    """Return the parameters and the outcome of an individual; both are those after the adaptation of ES-MAML."""
-    method, population, moment = config.method, config.population, max(generation, 0)
-    if not isinstance(method, EsMaml) or index == population.size:
-        return parameters, evaluate(parameters)
-    sign = directions(config.run.seed, moment, population.size, population.antithetic)[index]
-    generator = stream(config.run.seed, f"climb/{index}", moment)
-    return climb(evaluate, int(sign), parameters, method.climbing, generator)
-
-
-def rollouts_of(
-    evaluator: Evaluator,
-    config: Config,
-    generation: int,
-    index: int,
-    statistics: Statistics,
-    observe: bool,
-    parameters: Singles,
-) -> Outcome:
-    """Return the mean outcome of an individual's rollouts, without an adaptation."""
+    """Return the mean outcome of an individual's rollouts. Index N is the unperturbed mean."""
     seeds = seeded(evaluator, config, generation, index)
     return mean_outcome([evaluator.evaluate(index, parameters, *statistics, observe) for _ in seeds])
 
@@ -95,9 +68,7 @@ def start_seeds(config: Config, generation: int, index: int) -> list[int]:
     if task.starts == "common":
         return _seeds(seed, "common starts", counter, 1, count)[0]
     if task.starts == "own":  # a pair shares its starts, so that its two outcomes differ by the mutation only
-        population = config.population
-        means = population.components if population.has_means else 0
-        row = means + (index - means) // 2 if population.antithetic and index >= means else index
+        row = index // 2 if config.population.antithetic else index
         return _seeds(seed, "own starts", counter, config.population.size + 1, count)[row]
     return _seeds(seed, f"rollouts/{index}", counter, 1, count)[0]
 

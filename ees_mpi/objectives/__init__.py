@@ -13,10 +13,12 @@ OBJECTIVES = Family(
         "maxent": "ees_mpi.objectives.maxent:MaxEnt",
         "repeatable": "ees_mpi.objectives.repeatable:Repeatable",
         "novelty": "ees_mpi.objectives.novelty:Novelty",
-        "nsr": "ees_mpi.objectives.nsr:NoveltyReward",
-        "quality": "ees_mpi.objectives.quality:QualityEvolvability",
         "blend": "ees_mpi.objectives.blend:Blend",
         "custom": "ees_mpi.objectives.custom:CustomObjective",
         "weights": "ees_mpi.objectives.weights:OwnWeights",
+    },
+    retired={
+        "nsr": "ees_mpi.objectives.retired:NoveltyReward",
+        "quality": "ees_mpi.objectives.retired:QualityEvolvability",
     },
 )

@@ -51,8 +51,6 @@ class Blend(Objective, frozen=True):
             _ = self.members
         except ConfigError as error:
             raise ValueError(str(error)) from None
-        if any(part.needs_means for _, part in self.members):
-            raise ValueError('objective.parts: "nsr" cannot be a part of a blend; it has a share of its own')
 
     @property
     def members(self) -> Sequence[tuple[float, Objective]]:

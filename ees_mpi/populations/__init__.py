@@ -7,10 +7,10 @@ POPULATIONS = Family(
     {
         "normal": "ees_mpi.populations.normal:Normal",
         "mixture": "ees_mpi.populations.mixture:Mixture",
-        "chosen": "ees_mpi.populations.chosen:Chosen",
         "diagonal": "ees_mpi.populations.diagonal:Diagonal",
         "tasks": "ees_mpi.populations.tasks:Tasks",
         "custom": "ees_mpi.populations.custom:CustomPopulation",
     },
     default="normal",
+    retired={"chosen": "ees_mpi.populations.retired:Chosen"},
 )

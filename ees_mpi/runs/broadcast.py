@@ -36,4 +36,4 @@ def read_on_root(ranks: Ranks, read: Callable[[], Mapping[str, Any]]) -> tuple[C
             data = msgspec.msgpack.encode((config.to_toml(), config.notes, packed))
     text, notes, received = msgspec.msgpack.decode(ranks.broadcast(data))
     values = {key: records.named(*value) if key in TABLES else value for key, value in received.items()}
-    return replace(parse(text, trusted=True), notes=tuple(notes)), values  # rank 0 has checked it
+    return replace(parse(text, trusted=True, stored=True), notes=tuple(notes)), values  # rank 0 has checked it

@@ -107,6 +107,8 @@ class TrainRequest:
 
     def _new(self, path: Path, config: Config, begin: StartingPoint | None) -> PreparedRun:
         """Prepare a new run."""
+        if isinstance(self.source, Path):
+            configs.check_kept(config, self.source)
         if config.run.needs_start and not begin:
             name = self.source if isinstance(self.source, (str, Path)) else "config"
             raise ConfigError(f"{name}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
@@ -123,7 +125,7 @@ def load(source: Source | Path, settings: Sequence[Setting]) -> Config:
     if not isinstance(source, Path):
         return configs.load(source, settings)
     with open_run(source) as run:
-        return configs.parse(run.config.sections(), settings, f"the config in {source}")
+        return configs.parse(run.config.sections(), settings, f"the config in {source}", stored=True)
 
 
 def stall_minutes(source: Source | Path, settings: Sequence[Setting] = ()) -> float:
@@ -131,7 +133,7 @@ def stall_minutes(source: Source | Path, settings: Sequence[Setting] = ()) -> fl
     if not isinstance(source, Path):
         return configs.read(source, settings).run.stall_minutes
     with open_run(source, allow_damaged_journal=True) as run:
-        return configs.parse(run.config.sections(), settings).run.stall_minutes
+        return configs.parse(run.config.sections(), settings, stored=True).run.stall_minutes
 
 
 def reopen(
@@ -143,6 +145,7 @@ def reopen(
     start: of the option `--from`; the file must have begun from it
     """
     with open_run(path, allow_damaged_journal=True) as run:
+        configs.check_kept(run.config, path)
         if run.attributes.get("kind") != "run":
             raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")
         run.check_last()
@@ -168,7 +171,7 @@ def _check_same_sizes(run: Run, config: Config) -> None:
     """Raise a ConfigError if the user's code has changed so that arrays of a generation do not fit into the file."""
     shapes = {name: shape for name, _, shape in layout.columns(run.names, config, layout.axis_sizes(config))}
     stored = {name: run[name].shape[1:] for name in shapes}
-    state, several = State.from_arrays(run.state_arrays()), config.population.has_means
+    state = State.from_arrays(run.state_arrays())
     if config.task.in_program:  # the program may not have its function yet
         first = replace(state, moments=config.method.moments(config.task, state.learned))
     else:
@@ -177,8 +180,7 @@ def _check_same_sizes(run: Run, config: Config) -> None:
     stored |= {name: array.shape for name, array in state.arrays().items()}
     for name in sorted({*shapes, *stored}):
         there, here = stored.get(name, "none"), shapes.get(name, "none")
-        later = (config.population.components,) if several and here == () else here  # each mean has its own steps
-        if there not in (here, later) and not name.startswith("memory/"):  # its shape changes with the generations
+        if there != here and not name.startswith("memory/"):  # its shape changes with the generations
             changed = f"`{name}` has the shape {there} in {run.path} and {here} here"
             raise ConfigError(f"{changed}; expected the code that began this run. For other code begin another file")
 

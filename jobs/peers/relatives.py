@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compare the relatives of Evolvability ES on the walker, with equal rollouts.
+"""Compare the relatives of Evolvability ES on the walker, with equal rollouts; needs version 0.2.0 of ees_mpi.
 
     python relatives.py [EARLIER.json] > relatives.json
 

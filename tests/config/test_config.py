@@ -36,8 +36,7 @@ def test_the_papers_settings_of_the_interference_task() -> None:
 
 
 ROBOT = {"name": "cheetah", "engine": "mujoco"}
-CHOSEN = {"name": "chosen", "size": 10, "std": 0.1}
-NSR = {"population": CHOSEN, "objective": {"name": "nsr"}}
+MIXTURE = {"name": "mixture", "size": 10, "std": 0.1}
 MAML = {"method": "maml", "task": ROBOT, "population": {"name": "tasks", "size": 4}, "objective": None}
 gymnasium.register("NoSpaces-v0", gymnasium.Env)
 
@@ -47,18 +46,8 @@ gymnasium.register("NoSpaces-v0", gymnasium.Env)
     [
         ("moves along x only", {"task": {"name": "mujoco", "direction": 90.0}}),
         ("runs on CPUs only", {"task": {"name": "ant", "engine": "bullet", "device": "cuda"}}),
-        (
-            "population.components: expected int <= 1000",
-            {"population": {**CHOSEN, "name": "mixture", "components": 1001}},
-        ),
-        ("adapts to directions", {"method": "es-maml"}),
-        ("runs on CPUs", {"method": "es-maml", "task": {**ROBOT, "device": "cuda"}}),
-        ("single rollouts", {"method": "es-maml", "task": {"name": "cheetah", "rollouts": 2}}),
-        ('"nsr" together with population.name "chosen"', {"population": CHOSEN}),
-        ('"nsr" together with population.name "chosen"', {"objective": {"name": "nsr"}}),
-        ("even number", {**NSR, "population": {**CHOSEN, "size": 11}}),
-        ("population.size", {**NSR, "population": {**CHOSEN, "size": 3, "antithetic": False}}),
-        ("part of a blend", {**NSR, "objective": {"name": "blend", "parts": [{"name": "nsr", "share": 1}]}}),
+        ("population.components: expected int <= 1000", {"population": {**MIXTURE, "components": 1001}}),
+        ("even number", {"population": {**MIXTURE, "size": 11}}),
         ("no reward at each step", {**MAML, "task": {"name": "interference"}}),
         ('expected "behavior", got "reward"', {**MAML, **env("HalfCheetah-v5", behavior="final_x")}),
         ("adaptation_lr", {**MAML, "maml": {"lr": 0.1}}),

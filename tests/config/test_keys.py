@@ -17,7 +17,7 @@ from ees_mpi.config.changes import FAMILIES
 from ees_mpi.config.maml import MamlSettings
 from ees_mpi.config.settings import NoiseSettings, RunSettings
 
-STRUCTS = {"climbing": config.Climbing, "run": RunSettings, "noise": NoiseSettings, "maml": MamlSettings}
+STRUCTS = {"run": RunSettings, "noise": NoiseSettings, "maml": MamlSettings}
 
 
 def fields(struct: type[msgspec.Struct]) -> set[str]:
@@ -113,10 +113,9 @@ def test_a_new_part_drops_the_keys_of_the_old_one_and_says_so(preset: str, setti
 def test_every_preset_trains_a_generation(preset: str) -> None:
     walks = [] if preset.startswith("interference") else ["task.steps=3", "task.hidden=[4,4]"]
     device = ["task.device=cpu"] if preset.startswith("mujoco") else []
-    rollouts = ["maml.rollouts=2"] if "maml" in preset and "es-maml" not in preset else []
-    means = ["population.components=2"] if "nsr" in preset else []  # two individuals of four
+    rollouts = ["maml.rollouts=2"] if "maml" in preset else []
     small = ["population.size=4", "noise.size=5000", "run.generations=1"]
-    assert trained(config.load(preset, [*small, *walks, *device, *rollouts, *means])).generation == 1
+    assert trained(config.load(preset, [*small, *walks, *device, *rollouts])).generation == 1
 
 
 @pytest.mark.parametrize(

@@ -42,12 +42,6 @@ def test_pairs_have_own_starts_that_change_with_the_generation() -> None:
     assert start_seeds(alone, 0, 1) != start_seeds(alone, 0, 0) == own(0, 0)
 
 
-def test_pairs_of_a_chosen_mean_share_their_starts_behind_an_odd_number_of_means() -> None:
-    config = load("cheetah-nsr", [*TINY, "population.size=9", "population.components=5", "task.starts=own"])
-    found = [start_seeds(config, 0, index)[0] for index in range(9)]
-    assert found[5] == found[6] and found[7] == found[8] and len(set(found)) == 7
-
-
 def test_common_starts_change_with_the_generation_and_fixed_ones_never() -> None:
     common, fixed = seeds("common"), seeds("fixed")
     assert common(0, 0) == common(0, 3) == common(0, 4) and not {*common(0, 0)} & {*common(1, 0)}

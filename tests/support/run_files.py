@@ -12,10 +12,10 @@ from ees_mpi.store import records, texts
 from support.program import TESTS
 
 
-def stored(folder: Path, *names: str) -> Path:
-    """Unpack files of tests/data/format4 into a folder; return the path of the first."""
+def stored(folder: Path, *names: str, place: str = "format4") -> Path:
+    """Unpack files of a folder of tests/data into a folder; return the path of the first."""
     for name in names:
-        (folder / name).write_bytes(gzip.decompress((TESTS / "data" / "format4" / f"{name}.gz").read_bytes()))
+        (folder / name).write_bytes(gzip.decompress((TESTS / "data" / place / f"{name}.gz").read_bytes()))
     return folder / names[0]
 
 
