@@ -8,7 +8,7 @@ Both are pure: they read and write no files, and change nothing in place. No oth
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
