@@ -269,7 +269,7 @@ def pages() -> dict[str, str]:
     """Return the text of all pages by topic, in the order of the shelves."""
     topics = (topic for shelf in contents().values() for topic in shelf)
     texts = {topic: (DOCS / f"{topic}.md").read_text(encoding="utf-8") for topic in topics}
-    return {topic: re.sub(r"^<!--.*-->\n", "", text, flags=re.MULTILINE) for topic, text in texts.items()}
+    return {topic: re.sub(r"^<!--.*-->\n|<!--.*?-->", "", text, flags=re.M) for topic, text in texts.items()}
 
 
 @command()

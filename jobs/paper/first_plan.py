@@ -210,23 +210,6 @@ def claim_table(found: Sequence[Result]) -> str:
     return lines(("claim", "paper", "here", "n", "p", "verdict"), rows)
 
 
-def verdict_table(found: Sequence[Result]) -> str:
-    """Return the table of verdicts, with p of the tests of each claim."""
-    return lines(("claim", "p", "verdict"), [(each.claim.text, _corrected(each), each.verdict) for each in found])
-
-
-def direction_table(found: Sequence[Result]) -> str:
-    """Return the table of claims without a plan: means, p without correction, and whether they lie as in the paper."""
-    rows = []
-    for each in (each for each in found if each.answers):
-        p = " / ".join(f"{answer.test.p:.2g}" for answer in each.answers)
-        signs = {"above": 1, "below": -1, "equal": 0}
-        agree = [signs[answer.part[2]] * (1 if answer.test.effect > 0.5 else -1) for answer in each.answers]
-        words = dict.fromkeys(("-", "as in the paper", "opposite")[sign] for sign in agree)
-        rows.append((each.claim.text, _here(each), p, ", ".join(words)))
-    return lines(("claim", "here", "p", "direction"), rows)
-
-
 def _corrected(result: Result) -> str:
     """Return p of the tests of a claim; Holm's correction waits for all of them."""
     return " / ".join(f"{answer.p:.2g}" for answer in result.answers) if result.answers and result.complete else "-"

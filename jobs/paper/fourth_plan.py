@@ -26,6 +26,7 @@ WHITEN = sets("objective.normalization=whiten")
 RING = "ant-maxent-authors-whiten-mujoco-seed{}.npz"  # a mean with an even ring from its one start
 RUNS, ENOUGH, TOO_FEW = 6, 5, 2  # of the reliable ring
 SECTORS = 8
+LEAST = 0.67  # of the ratio of the cheetahs' heritable variances
 LEVEL = 0.05
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 

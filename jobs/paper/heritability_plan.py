@@ -30,9 +30,8 @@ from typing import Any
 import numpy as np
 from blocks import KeptRun, read_block, read_by_start
 from endpoints import Row, lines, read
-from intervals import LEVEL, Interval, ratio
+from intervals import Interval, ratio
 from places import measured
-from scipy.stats import spearmanr
 
 from ees_mpi.analysis.numbers.heritability import realised
 from ees_mpi.analysis.numbers.statistics import Group, compare
@@ -51,13 +50,6 @@ ARMS = {  # objective, starts of an individual, whose starts they are
 }
 TWO_STARTS, SEEDS = ("mean", "repeatable", "repeatable-common"), 6  # of the planned tests
 ARM = re.compile(rf"(cheetah|ant)-({'|'.join(ARMS)})-seed(\d+)")  # the mean of a run of the experiment
-COLUMNS = {
-    "heritable": "heritable",
-    "share": "share",
-    "kept": "kept",
-    "best_elsewhere": "best elsewhere",
-    "distance": "distance",
-}
 
 
 def training(robot: str, arm: str, seed: int) -> str:
@@ -134,27 +126,6 @@ def kept() -> list[Row]:
     return read(NUMBERS) if NUMBERS.exists() else []
 
 
-def table() -> str:
-    """Return the measured means as a table, and how well heritable variance goes along with adaptation."""
-    trained = {row["digest"]: row for row in read(HERE / "results" / "numbers.csv") if row["kind"] == "training"}
-    old = [row for row in kept() if not (ARM.fullmatch(row["mean"]) or row["distance_of_means"])]
-    rows = sorted(old, key=lambda row: float(row["heritable"]))
-    cells = []
-    for row in rows:
-        name = row["mean"]
-        if home := trained.get(row["digest"]):
-            name = f"{home['robot']}, {home['algorithm']}, seed {home['seed']}"
-            learned = home["algorithm"] == "MAML"
-            name += ", text's rules" if home["rules"] == "text" and not learned else ""
-            unit = "iterations" if learned else "generations"
-            name += f", {home['generations']} {unit}" if home["generations"] != "100" else ""
-        name += f", {row['mutations']} from {row['starts']} in Bullet" if row["engine"] == "bullet" else ""
-        shown = {key: f"{value:.0f}" if abs(value := float(row[key])) >= 10 else f"{value:.2g}" for key in COLUMNS}
-        shown["share"] += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
-        cells.append((name, *shown.values()))
-    return f"{lines(('mean', *COLUMNS.values()), cells)}\n{correlations(rows, trained)}"
-
-
 def measured_arms() -> dict[tuple[str, bool, str], dict[int, Row]]:
     """Return the rows of the arms: by robot, whether it is in Bullet, and arm; then by seed."""
     found: dict[tuple[str, bool, str], dict[int, Row]] = {}
@@ -165,23 +136,6 @@ def measured_arms() -> dict[tuple[str, bool, str], dict[int, Row]]:
     return found
 
 
-def shares() -> str:
-    """Return the outcome of the planned tests in the replica, in words: the shares, then the heritable variance."""
-    found, tested = measured_arms(), planned(bullet=False)
-    values = [
-        [float(row["share"]) for arm in some for row in found["cheetah", False, arm].values()]
-        for some in (("fixed",), TWO_STARTS)
-    ]
-    one, two = (f"{100 * min(each):.0f} to {100 * max(each):.0f} %" for each in values)
-    amount = sorted(each[0][0].value for each in tested.values())
-    p = [max(each[number][1] for each in tested.values()) for number in (0, 1)]
-    return (
-        f"{one} with one fixed start in training, {two} with two ({SEEDS} seeds, three of them known when the test was "
-        f"planned; three rules, p = {p[1]:.2g} each); that variance itself is {amount[0]:.1f} to {amount[-1]:.1f} "
-        f"times as large (p = {p[0]:.2g}{': not decided' * (p[0] >= LEVEL)})"
-    )
-
-
 def arms() -> str:
     """Return the arms of the experiment as a table, with a number for each seed."""
     found, cells = measured_arms(), []
@@ -190,11 +144,12 @@ def arms() -> str:
         rows = [seeds[seed] for seed in sorted(seeds)]
         ways = [[100 * float(row[way]) for way in ("left", "right", "quarter") if row[way]] for row in rows]
         sides = ", ".join(" / ".join(f"{share:.0f}" for share in each) for each in ways)
-        shown = [_each(rows, "heritable"), _each(rows, "share", 2), _each(rows, "interaction")]
+        shown = [_each(rows, "heritable"), _each(rows, "share", 2), _each(rows, "consistency", 2)]
+        shown.append(_each(rows, "interaction"))
         shown += [_each(rows, "realised", 2), _each(rows, "distance"), sides, _each(rows, "best_elsewhere")]
         cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown))
     where = "left / right (ant: commonest quarter), %"
-    head = ("heritable", "share", "interaction", "realised", "distance", where, "best elsewhere")
+    head = ("heritable", "share", "consistency", "interaction", "realised", "distance", where, "best elsewhere")
     return lines(("arm, seeds in order", *head), cells)
 
 
@@ -228,30 +183,6 @@ def tests() -> str:
 
 def _each(rows: Sequence[Row], name: str, digits: int = 0) -> str:
     return ", ".join(f"{float(row[name]):.{digits}f}" for row in rows)
-
-
-def correlations(rows: Sequence[Row], trained: dict[str, Row]) -> str:
-    """Return rank correlations: of heritable variance with adaptation, and of the ants' share with their distance."""
-    heritable = [float(row["heritable"]) for row in rows]
-    found = spearmanr(heritable, [float(row["best_elsewhere"]) for row in rows]).statistic
-    means = f"{len(rows)} measurements of {len({row['digest'] for row in rows})} means"
-    words = [f"Rank correlation of heritable variance with `best elsewhere`: {found:.2f} ({means})"]
-    homes = [(float(row["heritable"]), trained[row["digest"]]) for row in rows if row["digest"] in trained]
-    adapted = [
-        (variance, (float(home["adapt_left"]) + float(home["adapt_right"])) / 2, home["algorithm"], home["generations"])
-        for variance, home in homes
-        if home["adapt_left"]
-    ]
-    ours = [row for row in adapted if row[2] in ("MaxEnt", "MaxVar")]
-    for name, some in (("cheetahs for which `adapt` was run", adapted), ("those of MaxEnt and MaxVar", ours)):
-        found = spearmanr([row[0] for row in some], [row[1] for row in some]).statistic
-        words.append(f"with `ees-mpi adapt`, mean of left and right: {found:.2f} ({name}, {len(some)})")
-    for names in (("maxent",), ("maxent", "maxvar")):
-        ants = [row for row in rows if row["mean"].startswith(tuple(f"ant-{name}-authors" for name in names))]
-        found = spearmanr([float(row["share"]) for row in ants], [float(row["distance"]) for row in ants]).statistic
-        both = "MaxEnt" if len(names) == 1 else "MaxEnt and MaxVar"
-        words.append(f"of share with distance: {found:.2f} (ants of {both} with the released rules, {len(ants)})")
-    return ";\n".join(words) + ".\n"
 
 
 def main(words: Sequence[str]) -> int:

@@ -4,7 +4,8 @@
     python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   small files of runs in runs/results
     python jobs/paper/results.py pack runs/block-a ...     adds the runs of a folder of small files to its block
     python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
-    python jobs/paper/results.py update                    numbers.csv, figures, tables of the docs, cards of the shelf
+    python jobs/paper/results.py update                    numbers.csv, heritability.csv, figures, tables, cards
+    python jobs/paper/results.py quoted                    prints the numbers that pages quote in running text, by name
 
 A trained mean that is copied into ees_mpi/trained gets its card by `update`. The small files stay outside of git;
 blocks.py describes what a block keeps of them, endpoints.py the columns.
@@ -21,7 +22,7 @@ import endpoints
 import first_plan
 import heritability_plan
 import numpy as np
-import page
+import tables
 from blocks import read_block, read_by_start, read_folder, write_block
 from shelf import read, write_cards
 
@@ -68,45 +69,46 @@ def write_policy(name: str, out: Path) -> None:
 
 
 def pages(results: Path) -> dict[str, dict[str, str]]:
-    """Return the generated tables of each page of the docs, by the name of their markers; from numbers.csv."""
-    rows = endpoints.read(results / "numbers.csv")
+    """Return the generated tables of each page of the docs, by the name of their markers; from the two csv files."""
+    rows, measured = endpoints.read(results / "numbers.csv"), endpoints.read(results / "heritability.csv")
     plan = first_plan.examine(rows)
-    measured = json.loads((results / "scaling.json").read_text())
-    shown = [row for row in measured["summary"] if row["ranks"] in (1, 16)]  # the figure has all
-    scaling = "".join(f"    {line}\n" for line in scaling_figure.table(shown))
+    found = json.loads((results / "scaling.json").read_text())
+    shown = [row for row in found["summary"] if row["ranks"] in (1, 16)]  # the figure has all
     return {
         "results.md": {
-            "answer": page.answer(rows),
-            "claims": page.claim_table(rows),
-            "generations": page.generations(rows),
-            "one-rule": page.one_rule(rows),
-            "adaptation": page.adaptation(rows),
-            "seeding": page.seeding(rows),
-            "seeding-ratio": page.seeding_ratio(rows),
-            "sides": page.sides_words(rows),
-            "bullet": page.bullet_check(rows),
-            "bullet-ratio": page.bullet_ratio(rows),
-            "first-plan": first_plan.verdict_table(plan),
+            "rings": tables.ring_table(rows, measured),
+            "one-rule": tables.one_rule(rows),
+            "adaptation": tables.adaptation(rows),
+            "seeding": tables.seeding(rows),
+            "bullet": tables.bullet(rows),
+        },
+        "heritability.md": {
+            "ants": tables.starts_table(rows, measured, "ant"),
+            "fourth": tables.fourth(rows, measured),
+            "cheetahs": tables.starts_table(rows, measured, "cheetah"),
+            "arms": heritability_plan.arms(),
+            "tests": heritability_plan.tests(),
+            "means": tables.means(rows, measured),
         },
         "../../jobs/paper/results/tests.md": {
             "claims": first_plan.claim_table(plan),
             "tests": first_plan.all_tests(plan),
-            "gymnasium": first_plan.direction_table(first_plan.examine(rows, gymnasium=True)),
-            "seeding-gymnasium": page.gymnasium_seeding(rows),
         },
-        "scaling.md": {"scaling": scaling},
-        "heritability.md": {
-            "means": heritability_plan.table(),
-            "arms": heritability_plan.arms(),
-            "tests": heritability_plan.tests(),
-        },
-        "../../README.md": {"answer": page.short_answer(rows)},
+        "scaling.md": {"scaling": "".join(f"    {line}\n" for line in scaling_figure.table(shown))},
     }
 
 
-def fill(text: str, tables: Mapping[str, str]) -> str:
+def numbers() -> dict[str, float]:
+    """Return the numbers that pages quote in running text, by name."""
+    from quoted import quoted
+
+    rows = [endpoints.read(RESULTS / name) for name in ("numbers.csv", "heritability.csv")]
+    return quoted(*rows, RESULTS)
+
+
+def fill(text: str, parts: Mapping[str, str]) -> str:
     """Return a page with new text between its markers."""
-    for name, made in tables.items():
+    for name, made in parts.items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         if text.count(begin) != 1 or text.count(end) != 1:
             raise ConfigError(f"the page: expected one {begin.strip()} and one {end}")
@@ -121,9 +123,9 @@ def update(results: Path) -> None:
     print(endpoints.write(results), heritability_plan.write(results), *draw(results, results / "figures"), sep="\n")
     if results != RESULTS:
         return
-    for name, tables in pages(results).items():
+    for name, made in pages(results).items():
         path = DOCS / name
-        path.write_text(fill(path.read_text(encoding="utf-8"), tables), encoding="utf-8")
+        path.write_text(fill(path.read_text(encoding="utf-8"), made), encoding="utf-8")
         print(path)
     print(*write_cards(SHELF, endpoints.read(results / "numbers.csv")), sep="\n")
 
@@ -147,6 +149,7 @@ def main(words: Sequence[str] | None = None) -> int:
     each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
     each = commands.add_parser("update", help="write numbers.csv, figures and the tables of the docs")
     each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
+    commands.add_parser("quoted", help="print the numbers that pages quote, by name")
     each = commands.add_parser("policy", help="write a trained mean that a block keeps as a policy")
     each.add_argument("run")
     each.add_argument("out", type=Path)
@@ -159,6 +162,8 @@ def main(words: Sequence[str] | None = None) -> int:
         pack(given.folders, given.results, given.means)
     elif given.command == "policy":
         write_policy(given.run, given.out)
+    elif given.command == "quoted":
+        print(*(f"{name:40} {value:.6g}" for name, value in numbers().items()), sep="\n")
     else:
         update(given.results)
     return 0

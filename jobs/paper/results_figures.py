@@ -98,12 +98,14 @@ def draw_cheetah(runs: Sequence[Known]) -> Figure | None:
 
 def draw_ant(runs: Sequence[Known]) -> Figure | None:
     """Draw where offspring of the ant end in the last generation: a row for rules and algorithm, a panel for a seed."""
-    rows = {(rules, name): trained(runs, "ant", name, rules) for rules in RULES for name in ROWS}
+    rows = {("whitening", "MaxEnt"): trained(runs, "ant", "MaxEnt", "other", changed=WHITENED)}
+    for rules, name in product(RULES, reversed(ROWS)):
+        rows[f"{rules} rules", name] = trained(runs, "ant", name, rules)
     count = max(map(len, rows.values()))
     panels_of: list[tuple[str, Known | None]] = []
     for (rules, name), members in rows.items():
         row = [*members, *[None] * (count - len(members))] if members else []
-        panels_of += [(f"{name}, {rules} rules, {members[0][0].generations} generations", each) for each in row]
+        panels_of += [(f"{name}, {rules}, {members[0][0].generations} generations", each) for each in row]
     if not panels_of:
         return None
     return _plane(panels_of, count, lambda name, run: [(run.last, COLORS[name.split(",")[0]])], "", reached=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from endpoints import PAPERS_ROBOTS, Row, number, select
 from intervals import LEVEL, Interval, paired_ratio, ratio
-from scipy.stats import mannwhitneyu
+from scipy.stats import mannwhitneyu, ttest_ind
 
 AGREES, NOT, UNDECIDED = "agrees with the paper", "not reproduced", "undecided"
 PLANNED = "no verdict planned"
@@ -28,6 +28,14 @@ def distance_verdict(found: Interval) -> str:
     if PAPER[0] <= found.low and found.high <= PAPER[1]:
         return AGREES
     return NOT if found.high < PAPER[0] or found.low > PAPER[1] else UNDECIDED
+
+
+def power(first: Sequence[float], second: Sequence[float], true: float = 0.92, tries: int = 20_000) -> float:
+    """Return how often the primary claim would agree, if the ratio were `true` and the spread that of these runs."""
+    draw = np.random.default_rng(0).standard_normal
+    a, b = (np.std(np.log(each), ddof=1) * draw((tries, len(each))) for each in (first, second))
+    found = ttest_ind(a + math.log(true), b, equal_var=False, axis=1).confidence_interval(1 - 2 * LEVEL)
+    return float(((found.low >= math.log(PAPER[0])) & (found.high <= math.log(PAPER[1]))).mean())
 
 
 def further_verdict(first: Sequence[float], standard: Sequence[float]) -> tuple[float, str]:
@@ -101,8 +109,8 @@ def examine(rows: Sequence[Row]) -> dict[str, Finding]:
     ants, others = (group(rows, SIX, "ant", name) for name in ("MaxEnt", "standard ES"))
     rings, over = sum(map(has_ring, ants.values())), ratio(distances(ants), distances(others))
     six = group(rows, SIX, "cheetah", "MaxEnt")
-    equal = _paired(group(rows, SIX, "cheetah", "MaxVar"), six)
-    cause = _paired(six, group(rows, SIX, "cheetah", "MaxEnt", "other", WHITENED))
+    equal = paired(group(rows, SIX, "cheetah", "MaxVar"), six)
+    cause = paired(six, group(rows, SIX, "cheetah", "MaxEnt", "other", WHITENED))
     return {
         "distance": finding(f"{main}", lambda: distance_verdict(main), counts, twelve),
         "further": finding(f"p = {p:.2g}" if counts == twelve else "-", lambda: further, counts, twelve),
@@ -114,7 +122,7 @@ def examine(rows: Sequence[Row]) -> dict[str, Finding]:
     }
 
 
-def _paired(first: dict[int, Row], second: dict[int, Row]) -> Interval:
+def paired(first: dict[int, Row], second: dict[int, Row]) -> Interval:
     """Return the ratio of the distances of runs of the same seed."""
     seeds = sorted(set(first) & set(second))
     return paired_ratio(*(distances({seed: each[seed] for seed in seeds}) for each in (first, second)))

@@ -1,0 +1,315 @@
+"""The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import first_plan
+import fourth_plan
+import numpy as np
+import second_plan
+from endpoints import PAPERS_ROBOTS, Row, column, lines, number, select
+from heritability_plan import ARM
+from intervals import ratio
+
+NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
+FIRST_STEPS = {"full": "plain Adam", "gentle": "gentle rule", "trust": "trust"}
+STARTS = {"random": "random mean", MAXVAR: MAXVAR, MAXENT: MAXENT, STANDARD: "control: standard ES"}
+ONE_RULE = {
+    "standard ES, L2 0.005": (STANDARD, "released", ""),
+    "MaxEnt, released rules": (MAXENT, "released", ""),
+    "MaxVar, released rules": (MAXVAR, "released", ""),
+    "MaxEnt, only ranks": (MAXENT, "other", "ranks"),
+    "MaxEnt, only L2 0.005": (MAXENT, "other", "L2 0.005"),
+    "MaxEnt, the text's rules": (MAXENT, "text", ""),
+    "MaxVar, the text's rules": (MAXVAR, "text", ""),
+    "standard ES, the text's rules": (STANDARD, "text", ""),
+}
+RING_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)")
+RING_ARMS = {  # of the third and the fourth plan, in the order of the tables
+    "ranks": "ranks, one start",
+    "whiten": "whitening, one start",
+    "small": "whitening, one start, N = 2,500",
+    "own": "whitening, one own start",
+    "two": "whitening, two own starts",
+    "four": "whitening, four own starts",
+    "sixteen": "whitening, sixteen own starts",
+    "continued": "whitening, one start, then four",
+    "ranks-four": "ranks, four own starts",
+    "narrow": "ranks, kernel 0.1, one start",
+    "spatial": "spatial ranks, one start",
+}
+NOT_YET = "not run yet"
+CHEETAH_ARMS = {"ranks": "one start", "four": "four own starts", "short": "one start, 30 generations"}
+
+
+def trained(rows: Sequence[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
+    """Return the trainings of the paper's robots towards +x, N = 10,000."""
+    chosen = select(rows, robot=robot, algorithm=algorithm, rules=rules, kind="training", **PAPERS_ROBOTS)
+    return [row for row in chosen if row["direction"] in ("", "0")]
+
+
+def early(rows: Sequence[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
+    """Return the trainings with 30 generations, seeds 0 to 5."""
+    chosen = trained(rows, robot, algorithm, rules)
+    return [row for row in chosen if row["generations"] == "30" and int(row["seed"]) < first_plan.SEEDS]
+
+
+def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: str = "") -> str:
+    """Return the mean of some values, and their range; a dash if there are none."""
+    if not values:
+        return "-"
+    mean, low, high = (f"{scale * value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
+    return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
+
+
+def one_rule(rows: Sequence[Row]) -> str:
+    """Return the distance at generations 20 to 29, and the balance: one rule alone, and all of them."""
+    table = []
+    for words, (algorithm, rules, changed) in ONE_RULE.items():
+        chosen = [row for row in early(rows, "cheetah", algorithm, rules) if row["changed"] == changed]
+        cells = (spread(column(chosen, f"{name}_20_29"), digits) for name, digits in (("distance", 1), ("balance", 2)))
+        table.append((words, f"{len(chosen)}", *cells))
+    return lines(("cheetah, seeds 0 to 5, generations 20 to 29", "runs", "distance", "balance"), table)
+
+
+def seeding_runs(rows: Sequence[Row], rules: str) -> dict[tuple[str, str, str], list[Row]]:
+    """Return the runs of standard ES towards +x on the ant: by start, how a control was trained, and first steps."""
+    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000"):
+        if row["rules"] == rules or (rules == "text" and row["changed"] == "trust"):
+            home = homes.get(row["start_digest"], {}) if row["start"] == STANDARD else {}
+            how = f", {home['generations']} generations at {home['direction']} degrees" if home else ""
+            found.setdefault((row["start"], how, row["changed"] or row["first_steps"]), []).append(row)
+    return found
+
+
+def seeding(rows: Sequence[Row]) -> str:
+    """Return the table of seeding: mean x after so many updates, means over the seeds."""
+    updates, table = (0, 5, 10, 20), []
+    for rules in ("released", "text"):
+        order = {name: place for place, name in enumerate((*STARTS, *FIRST_STEPS))}
+        groups = sorted(seeding_runs(rows, rules).items(), key=lambda each: (order[each[0][0]], order[each[0][2]]))
+        for (start, how, first), runs in groups:
+            cells = [f"{round(np.mean(column(runs, f'x_{update}')), 2) + 0:.2f}" for update in updates]  # no minus zero
+            table.append((rules, STARTS[start] + how, FIRST_STEPS[first], f"{len(runs)}", *cells))
+    return lines(("rules", "start", "first steps", "runs", *map(str, updates)), table)
+
+
+def adapted(runs: Sequence[Row]) -> list[float]:
+    """Return the distance after adaptation of each run, the mean of left and right."""
+    both = [column([row], "adapt_left") + column([row], "adapt_right") for row in runs]
+    return [sum(each) / 2 for each in both if len(each) == 2]
+
+
+def adaptation_groups(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
+    """Return the cheetahs with adaptation, by rules, algorithm and generations; MAML has no rules of this kind."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in select(rows, robot="cheetah", engine="mujoco"):
+        if row["adapt_left"] and row["direction"] in ("", "0") and row["changed"] == "":
+            several = f", {row['rollouts']} own starts" if row["starts"] == "own" else ""
+            length, name = row["generations"], f"{row['algorithm']}{several}"
+            if row["kind"] == "starts":  # an earlier generation of a run with several starts
+                length, name = re.sub(r".*-after(\d+)-starts", r"\1", row["run"]), f"{row['algorithm']}, 4 own starts"
+            rules = "-" if row["algorithm"] == "MAML" else row["rules"]
+            found.setdefault((rules, name, length), []).append(row)
+    return dict(sorted(found.items(), key=lambda each: (each[0][0] != "text", each[0][1], int(each[0][2]))))
+
+
+def adaptation(rows: Sequence[Row]) -> str:
+    """Return the table of adaptation: the best of 40 mutations, from the start of training and from ten others."""
+    table = []
+    for (rules, algorithm, length), runs in adaptation_groups(rows).items():
+        for way in ("left", "right"):
+            done = [row for row in runs if row[f"adapt_{way}"]]
+            found = (column(done, f"adapt_{way}{end}") for end in ("_best", ""))
+            cells = [f"{np.mean(values):.1f}" if values else "-" for values in found]
+            cells.append(f"{sum(column(done, f'adapt_{way}_wanted')):.0f} of {10 * len(done)}")
+            table.append((rules, f"{algorithm}, {way}", length, f"{len(done)}", *cells))
+    head = ("rules", "", "generations", "runs", "best of 40, from the training's start")
+    return lines((*head, "the same mutation, ten other starts", "starts that end on the wanted side"), table)
+
+
+def in_bullet(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
+    """Return the samples of trained means in Bullet, each with its training in the replica."""
+    by_digest = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    by_file = {f"{row['run']}.h5": row for row in rows}
+    samples = select(rows, kind="sample", engine="bullet")
+    found = [(row, by_file.get(row["start_file"]) or by_digest.get(row["start_digest"])) for row in samples]
+    return [(row, home) for row, home in found if home and home["engine"] == "mujoco"]
+
+
+def bullet(rows: Sequence[Row]) -> str:
+    """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, sides, directions."""
+    groups: dict[str, list[tuple[Row, Row]]] = {}
+    for row, home in in_bullet(rows):
+        length = home["generations"] if int(home["generations"]) < 95 else "95 to 100"
+        rules = f"{home['rules']} rules" if home["rules"] != "other" else f"text rules but {home['changed']}"
+        name = f"{row['robot']}, {home['algorithm']}, {rules}, {length} generations"
+        groups.setdefault(name, []).append((row, home))
+    table = []
+    for name, pairs in sorted(groups.items(), reverse=True):
+        seeds = sorted(int(home["seed"]) for _, home in pairs)
+        engines = list(zip(*pairs, strict=True))
+        cells = [f"{np.mean(column(each, 'distance_last')):.1f}" for each in engines]
+        ratios = [number(row, "distance_last") / number(home, "distance_last") for row, home in pairs]
+        if "cheetah" in name:
+            shown = [spread(column(each, "left_last"), 0, 100, " %") for each in engines]
+        else:
+            shown = [spread(rings(each, "_last"), 2) for each in engines]
+        table.append((name, ", ".join(map(str, seeds)), *cells, spread(ratios, 2), *shown))
+    head = ("means, trained in the replica", "seeds", "distance in Bullet", "in the replica", "ratio, by run")
+    return lines((*head, "left share or ring over distance, Bullet", "the same, replica"), table)
+
+
+def rings(runs: Sequence[Row], ending: str = second_plan.LATE) -> list[float]:
+    """Return the ring of each run, over its mean distance: 1 is even, 0 has a gap."""
+    return [number(row, f"ring{ending}") / number(row, f"distance{ending}") for row in runs]
+
+
+def ring_runs(rows: Sequence[Row], robot: str = "ant") -> dict[str, dict[int, Row]]:
+    """Return the trainings of the arms of the third and the fourth plan, by arm and seed."""
+    found: dict[str, dict[int, Row]] = {arm: {} for arm in RING_ARMS}  # in their order
+    for row in rows:
+        match, seed = RING_RUN.fullmatch(row["run"]), int(row["seed"])
+        if match and match[1] == robot and row["kind"] == "training" and (match[2] or seed in second_plan.SIX):
+            found.setdefault(match[2] or "ranks", {})[seed] = row
+    return {arm: dict(sorted(runs.items())) for arm, runs in found.items() if runs}
+
+
+def measured_by_digest(measured: Sequence[Row]) -> dict[str, Row]:
+    """Return the measurements by the digest of the mean; of two engines that of the replica."""
+    return {row["digest"]: row for row in sorted(measured, key=lambda row: row["engine"])}
+
+
+def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
+    """Return how many ants of each arm have an even ring in training, and from unseen starts."""
+    by_digest, table = measured_by_digest(measured), []
+    for arm, runs in ring_runs(rows).items():
+        if any(number(row, "generations") < 100 for row in runs.values()):
+            continue
+        elsewhere = [by_digest.get(row["digest"], {}).get("ring", "") for row in runs.values()]
+        even = sum(map(second_plan.has_ring, runs.values()))
+        cells = [f"{even} of {len(runs)}", _each(rings(list(runs.values()))), _each(elsewhere)]
+        cells += [spread(column(runs.values(), f"distance{second_plan.LATE}"))]
+        cells += [_each(column(runs.values(), "correlation_last"))]
+        table.append((RING_ARMS[arm], f"{min(runs)} to {max(runs)}", *cells))
+    head = (
+        "seeds",
+        "runs with an even ring",
+        "ring",
+        "ring from 20 other starts",
+        "distance",
+        "correlation of x and y",
+    )
+    return lines(("how the ant was trained", *head), table)
+
+
+def starts_table(rows: Sequence[Row], measured: Sequence[Row], robot: str) -> str:
+    """Return what 200 mutations do from 20 unseen starts, by arm and seed."""
+    by_digest, table = measured_by_digest(measured), []
+    wanted: dict[str, tuple[Callable[[float], str], str]] = {
+        "heritable": (_whole, "heritable"),
+        "interaction": (_whole, "interaction"),
+        "share": (_two, "share"),
+        "consistency": (_two, "consistency"),
+        "realised": (_two, "realised"),
+    }
+    if robot == "ant":
+        wanted |= {"reliable": (_percent, "reliable"), "reliable_sectors": (_whole, "sectors"), "ring": (_two, "ring")}
+    else:
+        wanted |= {"left": (_percent, "left"), "right": (_percent, "right"), "best_elsewhere": (_one, "best elsewhere")}
+    wanted |= {"distance": (_one, "distance"), "distance_of_means": (_one, "of means")}
+    names = RING_ARMS if robot == "ant" else CHEETAH_ARMS
+    for arm, runs in ring_runs(rows, robot).items():
+        for seed, run in runs.items() if arm in names else ():
+            if row := by_digest.get(run["digest"]):
+                cells = [shown(float(row[name])) if row[name] else "-" for name, (shown, _) in wanted.items()]
+                where = " (Bullet, 48 x 8)" if row["engine"] == "bullet" else ""
+                table.append((f"{names[arm]}{where}", f"{seed}", *cells))
+    return lines(("how it was trained", "seed", *(words for _, words in wanted.values())), table)
+
+
+def measured_arm(
+    rows: Sequence[Row], measured: Sequence[Row], arm: str, seeds: Sequence[int], robot: str = "ant"
+) -> list[Row]:
+    """Return the measurements in the replica of one arm, for these seeds."""
+    by_digest, runs = measured_by_digest(measured), ring_runs(rows, robot).get(arm, {})
+    found = [by_digest.get(runs[seed]["digest"]) for seed in seeds if seed in runs]
+    return [row for row in found if row and row["engine"] == "mujoco"]
+
+
+def fourth(rows: Sequence[Row], measured: Sequence[Row]) -> str:
+    """Return the claims of the fourth plan with its verdicts, which wait for all runs."""
+    fixed = measured_arm(rows, measured, "whiten", second_plan.SIX)
+    four, own = (measured_arm(rows, measured, arm, fourth_plan.ANTS) for arm in ("four", "own"))
+    table, complete = [], len(four) == len(own) == len(fixed) == fourth_plan.RUNS
+    for name, words in (("heritable", "heritable variance"), ("share", "share")):
+        groups = [column(group, name) for group in (four, fixed, own)]
+        found = "; ".join(
+            f"{ratio(groups[0], other)} times {whose}, p = {fourth_plan.exceeds(groups[0], other)[0]:.2g}"
+            for other, whose in zip(groups[1:], ("one fixed start", "one own start"), strict=True)
+            if complete
+        )
+        verdict = fourth_plan.heritable_verdict(*groups) if complete else NOT_YET
+        table.append((f"ant, four own starts: {words}", found or "-", verdict))
+    sectors = [int(value) for value in column(four, "reliable_sectors")]
+    verdict = fourth_plan.ring_verdict(sectors) if sectors else NOT_YET
+    shown = f"sectors with a reliable mutation: {', '.join(map(str, sectors))}" if sectors else "-"
+    table.append(("ant, four own starts: a reliable ring", shown, verdict))
+    pair = [measured_arm(rows, measured, arm, fourth_plan.CHEETAHS, "cheetah") for arm in ("four", "ranks")]
+    found, verdict = "-", NOT_YET
+    if min(map(len, pair)) == fourth_plan.RUNS:
+        share, amount = ([column(group, name) for group in pair] for name in ("share", "heritable"))
+        (p, above), over = fourth_plan.exceeds(*share), ratio(*amount)
+        found = f"share {ratio(*share)}, p = {p:.2g}; heritable variance {over}"
+        holds, below = above and over.low > fourth_plan.LEAST, fourth_plan.exceeds(*reversed(share))[1]
+        verdict = fourth_plan.HOLDS if holds else fourth_plan.FAILS if below else fourth_plan.UNDECIDED
+    table.append(("cheetah, four own starts: share, and no less heritable variance", found, verdict))
+    return lines(("claim of the fourth plan", "here", "verdict"), table)
+
+
+def _whole(value: float) -> str:
+    return f"{value:.0f}"
+
+
+def _one(value: float) -> str:
+    return f"{value:.1f}"
+
+
+def _two(value: float) -> str:
+    return f"{value:.2f}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
+def _each(values: Sequence[float | str]) -> str:
+    return ", ".join("-" if value == "" else f"{float(value):.2f}" for value in values)
+
+
+def means(rows: Sequence[Row], measured: Sequence[Row]) -> str:
+    """Return the older measurements of trained means, without the arms of an experiment."""
+    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    cells = []
+    for row in old_means(measured):
+        name = row["mean"]
+        if home := homes.get(row["digest"]):
+            name = f"{home['robot']}, {home['algorithm']}, seed {home['seed']}"
+            learned = home["algorithm"] == "MAML"
+            name += ", text's rules" if home["rules"] == "text" and not learned else ""
+            unit = "iterations" if learned else "generations"
+            name += f", {home['generations']} {unit}" if home["generations"] != "100" else ""
+        name += f", {row['mutations']} from {row['starts']} in Bullet" if row["engine"] == "bullet" else ""
+        names = ("heritable", "share", "consistency", "kept", "best_elsewhere", "distance")
+        shown = {key: f"{value:.0f}" if abs(value := float(row[key])) >= 10 else f"{value:.2g}" for key in names}
+        shown["share"] += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+        cells.append((name, *shown.values()))
+    return lines(("mean", "heritable", "share", "consistency", "kept", "best elsewhere", "distance"), cells)
+
+
+def old_means(measured: Sequence[Row]) -> list[Row]:
+    """Return the measurements of single means, before the third plan, by their heritable variance."""
+    rows = [row for row in measured if not (ARM.fullmatch(row["mean"]) or row["distance_of_means"])]
+    return sorted(rows, key=lambda row: float(row["heritable"]))
