@@ -1,17 +1,16 @@
 """The entry point of `ees-mpi` and of `python -m ees_mpi`. It notes signals that come while modules are imported."""
 
+import atexit
 import os
-import threading
 from typing import NoReturn
 
-from ees_mpi.ranks.process import MARGIN, arm, launched, note_stops, own_turn
-
-END_SECONDS = 1800.0  # for threads and exit handlers of the user's code
+from ees_mpi.ranks.process import arm_end, end_mpi, launched, note_stops
 
 
 def main() -> NoReturn:
     """Run the command line. A signal that comes before it is loaded acts then; a second Ctrl-C acts at once."""
     note_stops()
+    atexit.register(end_mpi)  # the first handler is called last
     try:
         from ees_mpi.cli.main import main as run
     except KeyboardInterrupt:
@@ -21,8 +20,7 @@ def main() -> NoReturn:
     try:
         run()
     finally:
-        # Ranks without other threads may wait in MPI for one that has some: that one prints its stack before.
-        arm(END_SECONDS + own_turn(launched()[1]) + MARGIN * (threading.active_count() == 1))
+        arm_end()
 
 
 if __name__ == "__main__":

@@ -95,6 +95,11 @@ def before_rollouts() -> Iterator[None]:
         raise refused from error
 
 
+def words_of(error: OSError) -> str:
+    """Return an error of the system without its number: the file, and what is wrong with it."""
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+
+
 def scipy_stats() -> Any:
     """Return scipy.stats; raise a MissingExtra if it is not installed."""
     try:

@@ -9,6 +9,7 @@ import importlib.util
 import math
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
@@ -159,6 +160,43 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
         "libm": f"{' '.join(platform.libc_ver())} {_libm_digest()}",
         "platform": platform.platform(),
     }
+
+
+def commit(package: Path = Path(__file__).parent) -> str:
+    """Return the commit of the checkout that holds the package; if it was installed, its version.
+
+    The files of git are read, because git may be missing, and must neither wait nor print. A package that was installed
+    into the folder of another repository does not have its commit.
+    """
+    top = package.resolve().parent
+    try:
+        if 'name = "ees_mpi"' in (top / "pyproject.toml").read_text(encoding="utf-8"):
+            return _commit_of(top / ".git")
+    except (OSError, ValueError, StopIteration):
+        pass
+    return __version__
+
+
+def _commit_of(git: Path) -> str:
+    """Return the commit that the HEAD of a repository names; raise an error if there is none."""
+    if git.is_file():  # of a worktree: it names its own folder, which names that of the repository
+        git = git.parent / _text(git).removeprefix("gitdir:").strip()
+    common = git / _text(git / "commondir") if (git / "commondir").exists() else git
+    found = _text(git / "HEAD")
+    if found.startswith("ref: "):
+        branch = found.removeprefix("ref: ")
+        packed = common / "packed-refs"
+        if (common / branch).exists():
+            found = _text(common / branch)
+        else:
+            found = next(line.split()[0] for line in _text(packed).splitlines() if line.endswith(f" {branch}"))
+    if not re.fullmatch(r"[0-9a-f]{40,64}", found):
+        raise ValueError(f"{found!r} is no commit")
+    return found
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8").strip()
 
 
 def gpu_packages() -> dict[str, str]:

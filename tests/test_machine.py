@@ -4,15 +4,16 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.program import done, train
+from support.program import done, info, train
 from support.run_files import edited
 
-from ees_mpi import machine
+from ees_mpi import machine, open_run
 
 LOADING_MORE = """
 from ees_mpi import machine
@@ -99,3 +100,42 @@ def test_only_files_of_the_user_that_both_sides_have_are_compared() -> None:
     assert machine.differences({"own_code task": "3"}, logged) == ["own_code task is '3' here and '1' there"]
     here, there = ({f"own_code {number}": side for number in range(5)} for side in "ab")
     assert machine.differences(here, there)[2:] == ["own_code 2 is 'a' here and 'b' there", "and 2 more files of yours"]
+
+
+def repository(top: Path, head: str, **files: str) -> Path:
+    """Write a checkout of this package, as git would; return the folder of the package."""
+    (top / "ees_mpi").mkdir(parents=True)
+    (top / "pyproject.toml").write_text('[project]\nname = "ees_mpi"\n')
+    for name, text in {"HEAD": head, **files}.items():
+        path = top / ".git" / name.replace("__", "/").replace("_", "-")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"{text}\n")
+    return top / "ees_mpi"
+
+
+def test_the_commit_is_that_of_the_checkout_of_the_package_and_else_the_version(tmp_path: Path) -> None:
+    one, other, branch = "1" * 40, "2" * 40, "ref: refs/heads/main"
+    packed = f"# pack-refs with: peeled\n{other} refs/heads/other-main\n{one} refs/heads/main"
+    detached = repository(tmp_path / "detached", one)
+    assert machine.commit(detached) == one
+    assert machine.commit(repository(tmp_path / "loose", branch, refs__heads__main=one)) == one
+    assert machine.commit(repository(tmp_path / "packed", branch, packed_refs=packed)) == one
+    worktree = repository(tmp_path / "worktree", "unused")
+    shutil.rmtree(tmp_path / "worktree" / ".git")
+    (tmp_path / "worktree" / ".git").write_text("gitdir: ../loose/.git/worktrees/this\n")
+    (tmp_path / "loose" / ".git" / "worktrees" / "this").mkdir(parents=True)
+    for name, text in {"HEAD": branch, "commondir": "../.."}.items():
+        (tmp_path / "loose" / ".git" / "worktrees" / "this" / name).write_text(text)
+    assert machine.commit(worktree) == one
+    (tmp_path / "detached" / "pyproject.toml").write_text('[project]\nname = "another"\n')  # installed with --target
+    inside = tmp_path / "packed" / "site-packages" / "ees_mpi"
+    for package in (detached, inside, repository(tmp_path / "new", branch), repository(tmp_path / "odd", "ref: x\n\0")):
+        assert machine.commit(package) == machine.__version__
+    shutil.rmtree(tmp_path / "loose" / ".git")
+    assert machine.commit(worktree) == machine.__version__
+
+
+def test_every_session_notes_the_commit_and_info_shows_it(finished: Path) -> None:
+    with open_run(finished) as run:
+        assert [session["machine"]["commit"] for session in run.sessions()] == [machine.commit()]
+    assert info(finished)["commit"] == machine.commit()

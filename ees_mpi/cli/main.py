@@ -10,7 +10,7 @@ import click
 from ees_mpi import machine, ranks
 from ees_mpi.cli import files, looking, running
 from ees_mpi.cli.help import cli
-from ees_mpi.errors import EesError, RunFileError
+from ees_mpi.errors import EesError, RunFileError, words_of
 from ees_mpi.terminal import is_utf8, say_on_stderr
 
 LONGEST = 2000  # characters of a message
@@ -41,7 +41,7 @@ def main() -> NoReturn:
     except EesError as error:
         _leave(str(error), error.exit_code)
     except OSError as error:
-        _leave(str(error), RunFileError.exit_code)
+        _leave(words_of(error), RunFileError.exit_code)
     except MemoryError as error:
         _leave(f"not enough memory: {error}", 1)
     finally:

@@ -18,7 +18,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, texts, unknown
 from ees_mpi.runs.starting_point import steps_until
-from ees_mpi.store import lock
+from ees_mpi.store import journal, lock
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
@@ -62,14 +62,22 @@ def summarize(run: Run) -> dict[str, Any]:
         "ranks": int(sessions[-1]["ranks"]) if sessions else 0,
         "nodes": int(sessions[-1]["nodes"]) if sessions else 0,
         "sessions": len(sessions),
+        "commit": sessions[-1]["machine"].get("commit") if sessions else None,
         "devices": sorted({str(session["machine"].get("device", "cpu")) for session in sessions}),
         "deterministic": config.task.deterministic,
         "evaluations": run.generations * config.population.size * rollouts,
         "steps": steps_until(run, run.generations),
         "started_from": json.loads(run.attributes["started_from"] or "null"),
         "checked": CHECKED,
-        "damage": run.damage or None,
+        "damage": run.damage or _cut(run) or None,
     }
+
+
+def _cut(run: Run) -> str:
+    """Return a sentence about a journal that ends within a record, unless a writer may be at work."""
+    if not run.cut or lock.is_held(run.path) or not journal.read(run.path).cut:  # the last: it went on and ended
+        return ""
+    return run.cut
 
 
 def read(path: Path) -> Facts:

@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -13,7 +14,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError, collective
+from ees_mpi.errors import EesError, LaunchError, OwnCodeError, collective
 from ees_mpi.ranks import process
 from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
@@ -137,7 +138,12 @@ def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
         raise
     except KeyboardInterrupt as error:
         if not isinstance(error, CtrlC) and process.interrupted() < 2:
-            ranks.fail(error)  # the code of a task raised it
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            where = f'"{last.filename}", line {last.lineno}, in {last.name}'
+            raised = OwnCodeError(f"the code of the task raised KeyboardInterrupt: {where}")
+            if ranks.size > 1:
+                ranks.fail(raised)
+            raise raised from None
         _end_at_once(ranks, *error.args if isinstance(error, CtrlC) else ())
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
         ranks.fail(error)

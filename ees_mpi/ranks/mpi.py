@@ -183,19 +183,25 @@ class MpiRanks(Ranks):
         os._exit(code)
 
     def release(self) -> None:
-        process.disarm()
-        self._limited = False
         self._counter.Unlock_all()
         self._counter.Free()
         self._node.Free()
         if self._comm != MPI.COMM_WORLD:
             self._comm.Free()
+        process.disarm()
+        self._limited = False
 
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done; only rank 0 exits with `code`, or the launcher would kill the others."""
         self._wait(self._comm.Ibarrier())
         self.release()
         sys.exit(code if self.is_root else 0)
+
+
+def finalize() -> None:
+    """End MPI, which waits for all ranks, unless it has ended or did not start."""
+    if MPI.Is_initialized() and not MPI.Is_finalized():
+        MPI.Finalize()
 
 
 class Calls:

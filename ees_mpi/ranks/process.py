@@ -8,6 +8,7 @@ import ctypes
 import faulthandler
 import os
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from types import FrameType
@@ -23,6 +24,7 @@ STAGGER, MOST_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the fi
 TURN_SECONDS, LONGEST_TURN = 0.5, 8.0  # between the last messages of two ranks
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
+END = {"seconds": 1800.0}  # the limit for threads and exit handlers of the user's code; 0: none
 PR_SET_PDEATHSIG = 1
 _HANDLERS: dict[int, Any] = {}  # of the stop signals, before they were noted
 
@@ -80,6 +82,22 @@ def arm(seconds: float) -> None:
 def disarm() -> None:
     """Let this process take as long as it needs."""
     faulthandler.cancel_dump_traceback_later()
+
+
+def arm_end() -> None:
+    """Limit the time until this process has ended, after the work of a command."""
+    arm(END["seconds"] and END["seconds"] + own_turn(launched()[1]))
+
+
+def end_mpi() -> None:
+    """End MPI within the time limit, as the last exit handler of a command.
+
+    mpi4py would do it after Python has ended `faulthandler`: then a rank that stops in an exit handler would keep the
+    others waiting for ever. Before the other handlers, it would hide from mpirun that such a rank has not ended.
+    """
+    if mpi := sys.modules.get("ees_mpi.ranks.mpi"):
+        arm(END["seconds"] and END["seconds"] + patience(launched()[1]))  # the stack of a rank that waits says nothing
+        mpi.finalize()
 
 
 def own_turn(rank: int) -> float:

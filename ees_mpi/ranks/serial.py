@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -36,7 +37,7 @@ class Ranks:
         self.hosts = [socket.gethostname()]
         self.stopped_by: str | None = None
         self.deadline = math.inf  # of time.monotonic(), when this rank stops the run as a signal would
-        self.resumable = False  # True: there is a run file that `resume` can continue after an error
+        self.run_file: Path | None = None  # which `resume` can continue after an error, if it is there
         self._limited, self._limit, self._renewed = limited, 0.0, -math.inf
         self._stops_when_asked = False
 
@@ -81,6 +82,8 @@ class Ranks:
     def set_stall_limit(self, seconds: float) -> None:
         """End the job from now on if a rank makes no progress for so long; 0: never."""
         self._limit = seconds
+        if self._limited:
+            process.END["seconds"] = seconds
         self._renew_limit(at_once=True)
 
     def _renew_limit(self, at_once: bool = False) -> None:
@@ -94,7 +97,7 @@ class Ranks:
     def advice(self) -> str:
         """The last sentence of a message that the job ends."""
         safe = "All committed generations are safe: run the same command with --resume, or `ees-mpi resume`"
-        return safe if self.resumable else "Run the same command again"
+        return safe if self.run_file and self.run_file.exists() else "Run the same command again"
 
     def stopping(self) -> bool:
         """Return True if this rank was asked to stop, by a signal or by its time limit; this is cheap."""
@@ -154,7 +157,7 @@ class Ranks:
         except EesError as error:
             mine = error
         except OSError as error:
-            mine = RunFileError(str(error))
+            mine = RunFileError(errors.words_of(error))
         failed = self.allgather(np.array([mine is not None]), counts=[1] * self.size)
         if failed.any():
             raise self._agree_on_error(mine, int(failed.argmax())) from None  # its sentence says it all

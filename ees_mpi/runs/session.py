@@ -83,6 +83,8 @@ def run_session(
     set_limit(ranks, stall_minutes)
     try:
         config, received = read_on_root(ranks, prepare)
+        if prepared and prepared.writer and (warning := prepared.writer.pop_warning()):
+            say(f"warning: {warning}")
         if not ranks.any(prepared is not None and prepared.finished):
             fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
@@ -91,6 +93,7 @@ def run_session(
                 ranks.check_same(hashlib.sha256(sizes).digest(), "the task, in its sizes or its device,")
                 config.method.check(config.task, config.population)  # a module may be missing on one node only
                 job = open_job(config, ranks)
+            ranks.run_file = Path(received["path"]).absolute()
             try:
                 _train(job, State.from_arrays(received["state"]), prepared, fingerprint, say, callback, curves)
             finally:
@@ -101,8 +104,10 @@ def run_session(
         with suppress(RunFileError):  # the first error says more, and the journal keeps everything
             # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
             release(fold=error.collective or ranks.size == 1)
-        if callback and isinstance(error, Interrupted):
-            callback.check(ranks)
+        if isinstance(error, Interrupted):
+            _check_there(ranks, prepared)
+            if callback:
+                callback.check(ranks)
         raise
     except BaseException:
         with suppress(OSError):
@@ -114,6 +119,13 @@ def run_session(
     if callback:
         callback.check(ranks)
     return Path(received["path"])
+
+
+def _check_there(ranks: Ranks, prepared: PreparedRun | None) -> None:
+    """Raise a RunFileError on all ranks if somebody has removed the run file: its generations are not saved."""
+    with ranks.together():
+        if prepared and not prepared.path.exists():
+            raise RunFileError(f"{prepared.path} was removed while this run was writing; its generations are not saved")
 
 
 def _train(
@@ -129,7 +141,6 @@ def _train(
     ranks, writer = job.ranks, None
     if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
         check_deterministic(job.config, state, ranks)
-    ranks.resumable = True  # also while the file is created: `train --resume` continues it, or begins it again
     with ranks.together():
         if prepared:
             writer = prepared.open()  # creates a new file

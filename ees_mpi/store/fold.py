@@ -74,6 +74,11 @@ def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str) -> No
 
     state: after the last generation of the records
     """
+    if not path.exists():
+        raise RunFileError(
+            f"{path} was removed while this run was writing. Its newest generations are in {path.name}.journal, those "
+            "before are lost, and it cannot be continued"
+        )
     with replacement(path) as fresh:
         shutil.copyfile(path, fresh)
         shutil.copymode(path, fresh)

@@ -66,6 +66,7 @@ class JournalContents:
     state: Mapping[str, Any] = field(default_factory=dict)  # after the last generation of these
     damaged: bool = False  # more than a short last record is wrong
     unread: int = 0  # bytes after the last complete record
+    cut: bool = False  # it ends within a record, or before its first one
 
 
 def read(run: Path) -> JournalContents:
@@ -81,7 +82,8 @@ def read(run: Path) -> JournalContents:
 
 def _parse(data: bytes) -> JournalContents:
     if not data.startswith(MAGIC):
-        return JournalContents(damaged=not MAGIC.startswith(data), unread=len(data))
+        cut = MAGIC.startswith(data)
+        return JournalContents(damaged=not cut, unread=len(data), cut=cut)
     complete: list[Entry] = []
     state: Mapping[str, Any] = {}
     place, run_id, damaged = len(MAGIC), "", False
@@ -103,7 +105,7 @@ def _parse(data: bytes) -> JournalContents:
         run_id, state = own.hex(), after or state
         complete.append(record)
         place += STEP + length
-    return JournalContents(run_id, complete, state, damaged, len(data) - place)
+    return JournalContents(run_id, complete, state, damaged, len(data) - place, not damaged and place < len(data))
 
 
 def _record_of(before: str, payload: bytes) -> tuple[Entry, Mapping[str, Any]]:

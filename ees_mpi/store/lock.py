@@ -1,8 +1,8 @@
 """The lock of a run file: `RUN.h5.lock`, which names the one process that may write.
 
 That process also updates the modification time of the lock file every few seconds, as a heartbeat. Some file systems
-have no locks, or only within a node; there, a lock file with a heartbeat is locked. If a file system has no locks and
-the heartbeat has stopped, `--force` is needed.
+have no locks, or only within a node; there, a lock file with a heartbeat is locked. If a file system has no locks, the
+process that creates the lock file holds it, and if its heartbeat has stopped, `--force` is needed.
 """
 
 import errno
@@ -47,6 +47,22 @@ def read_owner(path: Path) -> dict[str, Any]:
         return {}
 
 
+def is_held(run: Path) -> bool:
+    """Return whether a process may be writing a run file; True if that cannot be told."""
+    try:
+        file = open_plain(path_of(run))
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(file)
+    here = socket.gethostname()
+    return bool(read_owner(path_of(run)).get("host", here) != here)  # some file systems lock within a node only
+
+
 class Lock:
     """The lock of one run file, held from construction to `release`."""
 
@@ -72,9 +88,17 @@ class Lock:
     def _acquire(self, force: bool) -> bool:
         """Lock the file and write the owner to it; return False if another process holds the lock."""
         occupy_streams()
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        flags, mine = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, True
         try:
-            if self._locked(force) and self._is_current():
+            self._file = os.open(self._path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+        except FileExistsError:
+            try:
+                self._file, mine = os.open(self._path, flags), False
+            except FileNotFoundError:  # its owner has deleted it just now
+                return False
+        try:
+            if self._locked(force or mine) and self._is_current():
+                mine = True
                 owner = {
                     "host": socket.gethostname(),
                     "pid": os.getpid(),
@@ -84,12 +108,15 @@ class Lock:
                 os.ftruncate(self._file, os.pwrite(self._file, json.dumps(owner).encode(), 0))
                 return True
         except OSError:
+            if mine:  # a full disk: an empty lock file would count as held on a file system without locks
+                self._path.unlink(missing_ok=True)
             os.close(self._file)
             raise
         os.close(self._file)
         return False
 
-    def _locked(self, force: bool) -> bool:
+    def _locked(self, anyway: bool) -> bool:
+        """Lock the file, unless another process holds it; `anyway`: hold it even if the file system has no locks."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -97,7 +124,7 @@ class Lock:
                 return False
             if error.errno not in NO_LOCKS:
                 raise
-            if force or not os.fstat(self._file).st_size:
+            if anyway:
                 return True
             if self._has_heartbeat():
                 return False

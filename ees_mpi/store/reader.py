@@ -232,6 +232,14 @@ class Run(Mapping[str, Series]):
         return ""
 
     @property
+    def cut(self) -> str:
+        """A sentence about a journal that ends within a record, as it does while one is written; empty otherwise."""
+        if self.damage or not self.journal.cut:
+            return ""
+        ends = f"{journal.path_of(self.path)} ends within a record"
+        return f"{ends}: {self.journal.unread} bytes after generation {self.generations - 1} are ignored"
+
+    @property
     def complete(self) -> bool:
         """True if all generations of the config are committed."""
         return self.generations >= self.config.run.generations
@@ -273,9 +281,12 @@ class Run(Mapping[str, Series]):
     def check_all(self) -> None:
         """Read everything; raise a RunFileError that names what is damaged."""
         self.check_last()
-        if damaged := self.damages():
-            listed = "; ".join(f"{name} of {in_words(spans)}" for name, spans in damaged.items())
-            raise RunFileError(f"{self.path} is damaged: wrong checksums in {listed:.300}. {checks.ADVICE}")
+        if listed := self.damages_in_words():
+            raise RunFileError(f"{self.path} is damaged: wrong checksums in {listed}. {checks.ADVICE}")
+
+    def damages_in_words(self) -> str:
+        """Return the damaged arrays of the HDF5 file with their generations; empty if there are none."""
+        return f"{'; '.join(f'{name} of {in_words(spans)}' for name, spans in self.damages().items()):.300}"
 
     def damages(self) -> dict[str, list[tuple[int, int]]]:
         """Return the damaged arrays of the HDF5 file, each with its damaged generations (first, end)."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
+from ees_mpi.machine import commit
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import fold, journal, layout, records
@@ -133,7 +134,7 @@ class RunWriter:
             "ranks": ranks,
             "nodes": nodes,
             "host": os.uname().nodename,
-            "machine": json.dumps(machine),
+            "machine": json.dumps({**machine, "commit": commit()}),
             "config": self._config.to_toml(),
         }
         self._note("session", first_generation, values)
@@ -157,7 +158,7 @@ class RunWriter:
     def _advice(self) -> str:
         """The advice after a write that failed. Without fsync, the disk may refuse later what it first accepted."""
         advice = SAFE if self._config.run.fsync else CHECK
-        return advice if self._resumable else ""
+        return advice if self._resumable and self.path.exists() else ""
 
     def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
         """Add a generation to the run; after this call, a kill cannot lose it."""

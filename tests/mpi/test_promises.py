@@ -78,6 +78,23 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_a_rank_that_stands_still_in_an_exit_handler_ends_the_job_which_is_complete(ranks: int, tmp_path: Path) -> None:
+    """The others wait for it in MPI_Finalize; a rank that only sleeps prints its own stack."""
+    ways = ("stop at exit", "close at exit", "sleep at exit")
+    files = {tmp_path / f"{how.split()[0]}.h5": how for how in ways}
+    jobs = {
+        out: start(breaking(out, ranks, f'task.settings.how="{how}"', *AT, "run.generations=1", SHORT))
+        for out, how in files.items()
+    }
+    for out, job in jobs.items():
+        errors = job.communicate(timeout=TIMEOUT)[1]
+        assert job.returncode == 1 and all_ended(out), errors
+        assert info(out)["complete"] is True, errors
+    assert errors.count("Timeout (") == 1 and "MPI_Finalize" not in errors, errors
+
+
+@pytest.mark.slow
 def test_no_rank_outlives_a_killed_mpirun(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     process = start(breaking(out, 3, "task.settings.how=hang", "task.settings.at=7"))
@@ -129,14 +146,26 @@ def test_a_stop_in_a_long_generation_does_not_wait_for_its_end(ranks: int, how: 
 
 
 @pytest.mark.slow
-def test_ctrl_c_at_mpirun_ends_the_job_and_keeps_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_mpirun_ends_the_job_with_1_and_keeps_the_file(number: signal.Signals, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     process = interference(out, 2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=TIMEOUT)
-    assert process.returncode != 0 and "Traceback" not in errors and all_ended(out)
+    assert process.returncode == 1 and "Traceback" not in errors and all_ended(out)
     with open_run(out) as opened:
         opened.check_last()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [0, 2])
+def test_a_task_that_raises_keyboard_interrupt_is_one_sentence(ranks: int, tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    ended = run(breaking(out, ranks, 'task.settings.how="interrupt"'))
+    assert ended.returncode == 1 and "Traceback" not in ended.stderr, ended.stderr
+    raised = re.findall('ees-mpi: .*raised KeyboardInterrupt: .*breaking.py", line', ended.stderr)
+    assert len(raised) == 1, ended.stderr
+    assert all_ended(out) and info(out)["generations"] == 0
 
 
 @pytest.mark.slow

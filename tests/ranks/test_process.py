@@ -69,7 +69,8 @@ def test_the_time_limit_holds_before_code_of_the_user_runs(
 
 def test_a_thread_of_the_user_that_never_ends_does_not_keep_a_command_alive() -> None:
     never = "import sys, threading, ees_mpi.__main__ as it; threading.Thread(target=threading.Event().wait).start()"
-    words = [sys.executable, "-c", f"{never}; sys.argv = ['ees-mpi', 'presets']; it.END_SECONDS = 0.1; it.main()"]
+    short = "sys.argv = ['ees-mpi', 'presets']; sys.modules['ees_mpi.ranks.process'].END['seconds'] = 0.1; it.main()"
+    words = [sys.executable, "-c", f"{never}; {short}"]
     ended = run(words)
     assert ended.returncode == 1 and ended.stderr.count("Timeout (") == 1 and "interference-maxent" in ended.stdout
 

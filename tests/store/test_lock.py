@@ -55,6 +55,37 @@ def test_without_locks_a_dead_writer_needs_force(tmp_path: Path, no_locks: None)
     Lock(tmp_path / "run.h5", force=True).release()
 
 
+def test_without_locks_an_empty_lock_file_counts_as_held(tmp_path: Path, no_locks: None) -> None:
+    """Another process may have created it, and may be about to write its name."""
+    (tmp_path / "run.h5.lock").touch()
+    with pytest.raises(RunFileError, match=r"another process.*no heartbeat.*--force"):
+        Lock(tmp_path / "run.h5")
+    Lock(tmp_path / "run.h5", force=True).release()
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_a_full_disk_leaves_no_lock_file(locks: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    def full(*words: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if not locks:
+        request.getfixturevalue("no_locks")
+    request.getfixturevalue("monkeypatch").setattr(os, "pwrite", full)
+    with pytest.raises(RunFileError, match="No space left"):
+        Lock(tmp_path / "run.h5")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_is_held_until_it_is_released(tmp_path: Path) -> None:
+    run = tmp_path / "run.h5"
+    assert not lock.is_held(run)
+    held = Lock(run)
+    assert lock.is_held(run)
+    held.release()
+    (tmp_path / "run.h5.lock").write_text("")  # of a killed process
+    assert not lock.is_held(run)
+
+
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(RunFileError, match="cannot write beside"):
         Lock(tmp_path / "absent" / "run.h5")

@@ -1,5 +1,6 @@
 """A custom task that fails on purpose, in many ways, and the command that trains it."""
 
+import atexit
 import ctypes
 import os
 import signal
@@ -54,6 +55,8 @@ class Breaking(Base):
         match self.how:
             case "raise":
                 raise ZeroDivisionError("the task broke on purpose")
+            case "interrupt":
+                raise KeyboardInterrupt
             case "leave":
                 raise SystemExit(3)
             case "exit":
@@ -73,6 +76,12 @@ class Breaking(Base):
                     pass
             case "lock":
                 ctypes.PyDLL(None).sleep(600)  # the interpreter's lock is held
+            case "stop at exit":
+                atexit.register(os.kill, os.getpid(), signal.SIGSTOP)
+            case "close at exit":
+                atexit.register(os.closerange, 3, 4096)  # with those of MPI
+            case "sleep at exit":
+                atexit.register(time.sleep, 600)
             case "mark":
                 Path(self.mark).write_text(f"{os.getpid()}")
             case "false nan":

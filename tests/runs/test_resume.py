@@ -1,0 +1,87 @@
+"""What `resume` and `info` say of a run file that is not whole, and what a run says whose file was removed."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from support.program import TINY, done, info
+from support.run_files import assert_same_bits, flipped
+from support.small_runs import walk
+
+import ees_mpi
+from ees_mpi import RunFileError
+from ees_mpi.ranks import Ranks
+from ees_mpi.store import journal
+from ees_mpi.store.lock import Lock
+from ees_mpi.store.writer import RunWriter
+
+LONG = (*TINY, "run.generations=20", "run.fsync=false")  # two chunks
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("whole") / "run.h5"
+    walk(path, "interference-maxvar", *LONG, stops=(18, 20), closed=True)
+    return path
+
+
+@pytest.fixture
+def killed(tmp_path: Path) -> Path:
+    """A run of 20 generations: 18 are in the file, one in its journal."""
+    walk(tmp_path / "run.h5", "interference-maxvar", *LONG, stops=(18, 19), closed=False)
+    return tmp_path / "run.h5"
+
+
+def test_resume_warns_of_a_damaged_old_generation_and_goes_on(killed: Path, whole: Path) -> None:
+    flipped(killed, "generations/fitness", 3)
+    said = done("resume", killed).stdout
+    assert f"warning: {killed} is damaged: wrong checksums in fitness of generations 0 to 15. The run goes on" in said
+    assert info(killed)["state_sha256"] == info(whole)["state_sha256"]
+
+
+@pytest.mark.parametrize("left", [-7, 100, 5, 0])  # within the last record; within the first; within the first word
+def test_a_journal_that_was_cut_is_told_by_info_and_by_resume(left: int, killed: Path, whole: Path) -> None:
+    beside = journal.path_of(killed)
+    records = journal.read(killed).records
+    last = len(journal.encode(journal.read(killed).run_id, records[-1], journal.read(killed).state))
+    beside.write_bytes(beside.read_bytes()[:left])
+    ignored = {-7: last - 7, 100: 100 - len(journal.MAGIC)}.get(left, left)
+    sentence = f"{beside} ends within a record: {ignored} bytes after generation 17 are ignored"
+    assert info(killed)["damage"] == sentence
+    held = Lock(killed)
+    assert info(killed)["damage"] is None  # its writer may be about to write the rest
+    held.release()
+    assert f"warning: {sentence}\n" in done("resume", killed).stdout
+    assert info(killed)["damage"] is None
+    assert_same_bits(killed, whole)
+
+
+def test_a_journal_that_is_whole_is_not_called_cut(killed: Path) -> None:
+    assert info(killed)["damage"] is None
+    assert "ends within" not in done("resume", killed).stdout
+
+
+def test_generations_of_a_file_that_was_removed_are_not_called_safe(killed: Path) -> None:
+    ranks = Ranks()
+    ranks.run_file = killed
+    assert "are safe" in ranks.advice
+    with ees_mpi.open_run(killed) as run:
+        writer, _ = RunWriter.resume(killed, run.config)
+    killed.unlink()
+    assert "safe" not in ranks.advice
+    with pytest.raises(RunFileError, match=r"was removed while this run was writing.*cannot be continued") as caught:
+        writer.close()
+    assert "safe" not in str(caught.value)
+
+
+def test_an_interrupted_run_whose_file_was_removed_does_not_call_it_saved(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+
+    def remove(record: object) -> None:
+        out.unlink()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    tiny = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
+    with pytest.raises(RunFileError, match="was removed while this run was writing"):
+        ees_mpi.train("interference-maxvar", out, settings=tiny, on_generation=remove)
