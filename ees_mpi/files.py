@@ -14,6 +14,7 @@ from typing import IO, Any, NoReturn
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 
+LONGEST_NAME = 255  # bytes, of one part of a path
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -40,6 +41,14 @@ def check_writable(
         raise ConfigError(f"{option} {target}: no file can be written there: {error.strerror}") from None
 
 
+def check_length(path: Path, option: str, more: str = "") -> None:
+    """Raise a ConfigError if no file system can hold the name of a file; `more`: what will be appended to it."""
+    longest, most = max(path.parts, key=lambda part: len(os.fsencode(part)), default=""), LONGEST_NAME - len(more)
+    if len(os.fsencode(longest)) > most:
+        expected = f"expected a name of at most {most} bytes, got one of {len(os.fsencode(longest))}"
+        raise ConfigError(f"{f'{option} {longest:.40}...'.strip()}: {expected}")
+
+
 def check_new(target: Path, overwrite: bool) -> None:
     """Raise a RunFileError if an output exists; the last check, so that `--overwrite` replaces it indeed."""
     if target.exists() and not overwrite:
@@ -47,7 +56,8 @@ def check_new(target: Path, overwrite: bool) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raise a RunFileError if no file can be created at a path; its last folder may be missing."""
+    """Raise an error if no run file can be created at a path; its last folder may be missing."""
+    check_length(path, "", ".journal.new")
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
     if path.exists() and not path.is_file():

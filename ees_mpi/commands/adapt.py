@@ -20,7 +20,7 @@ from ees_mpi.commands.requests import AdaptRequest
 from ees_mpi.commands.shelf import output_beside
 from ees_mpi.config import Config, check_kept
 from ees_mpi.contracts import Say, Task
-from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import replaced
 from ees_mpi.generation.evaluation import Evaluation, from_starts
 from ees_mpi.generation.results import Adapted
@@ -151,7 +151,7 @@ def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[Adapted,
     drawn, noise = draw(ranks, parent, "adapt", parent.about["generation"])
     evaluation = Evaluation(config, noise, ranks)
     outcomes = offspring_of(evaluation, parent.state.learned, drawn, parent.statistics)
-    best = int(np.nanargmax(outcomes.fitness))
+    best = int(np.argmax(np.where(outcomes.valid, outcomes.fitness, -np.inf)))
     adapted = Adapted(
         config.population.individual(parent.state.learned, drawn, best, noise),
         "mutation",
@@ -175,7 +175,10 @@ def score(
         if evaluation:
             evaluation.close()
     scored = gather(ranks, list(scores.values()), parent.config, evaluations)
-    return {"fitness": scored.fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
+    if not scored.size:
+        raise collective(TaskError(f"none of {evaluations} evaluations of the adapted policy is valid"))
+    fitness = np.where(scored.valid, scored.fitness, np.nan)
+    return {"fitness": fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
 
 
 def is_adaptation(path: Path) -> bool:

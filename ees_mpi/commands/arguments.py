@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ees_mpi.commands.shelf import PREFIX, resolved
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.files import check_length
 from ees_mpi.registry import beside
 from ees_mpi.registry.computing import computing
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
@@ -61,7 +62,9 @@ def whole(low: int = 0, high: int = LARGEST) -> Kind:
     def check(name: str, value: Any) -> int:
         single = hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
         if not single or not low <= value <= high:
-            limits = f" between {low} and {high}" if high < LARGEST else f" of at least {low}" if low > -LARGEST else ""
+            limits = f" of at least {low}" if low > -LARGEST else ""
+            if high < LARGEST or (single and value > high) or (single and low == -LARGEST):
+                limits = f" between {low} and {high}"
             raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
         return int(value)
 
@@ -79,7 +82,8 @@ def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a
         except (TypeError, ValueError, OverflowError):
             given = math.nan
         if not low <= given <= high:
-            raise ConfigError(f"{name}: expected {expected}, got {value!r:.80}")
+            limits = "" if math.isnan(given) else f" between {low:g} and {high:g}"
+            raise ConfigError(f"{name}: expected {expected}{limits}, got {value!r:.80}")
         return given
 
     return Kind(check, float, "X")
@@ -126,6 +130,7 @@ def file_name(name: str, value: Any) -> Path:
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
     if not text or not isinstance(text, str) or not is_utf8(text) or "\0" in text:
         raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
+    check_length(Path(text), name)
     return Path(text)
 
 

@@ -176,7 +176,8 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
     directions = np.vstack([np.eye(axes), -np.eye(axes)])
     first = record["behavior_by_start"][:, 0, -axes:] @ directions.T
     first[~record["valid"]] = -np.inf
-    best = np.argsort(-first, axis=0, kind="stable")[: min(config.population.size // TENTH, MOST_PARENTS)]
+    count = min(config.population.size // TENTH, MOST_PARENTS, int(record["valid"].sum()))
+    best = np.argsort(-first, axis=0, kind="stable")[:count]
     selected = best.T.ravel()  # direction by direction
     population, noise = config.population, evaluation.noise
     parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.tolist()])
@@ -216,7 +217,8 @@ def read_parent(
         if task is not None:
             return configs.read(task, settings).run.stall_minutes
         if policy.foreign:
-            raise ConfigError(f"{policy} does not say in which task it acts; ees-mpi measure: expected --task PRESET")
+            says = f"{policy} does not say in which task it acts"
+            raise ConfigError(f"expected --task PRESET or --task FILE.toml, because {says}")
         return start_and_config()[1].run.stall_minutes
 
     @before_rollouts()

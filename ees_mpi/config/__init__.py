@@ -156,6 +156,9 @@ def check(config: Config, here: bool = True) -> None:
     numbers = 2 * (4 + config.task.behavior_dim) + 2  # of an individual: outcomes, here and gathered, and its draw
     state = 5 * config.population.components * config.task.parameters
     needs = {"population.size": 8 * numbers * config.population.size, "population.components": 8 * state}
+    if config.task.rollouts > 1:
+        by_start = 2 * config.population.size * config.task.behavior_dim * config.task.rollouts  # here and gathered
+        needs["task.rollouts"] = 8 * by_start
     if here:
         needs["noise.size"] = 4 * config.noise.size
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -192,7 +195,7 @@ def read_source(source: str) -> str:
         beside(source)
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"cannot read config {source}: {error}") from None
+        raise ConfigError(f"cannot read config {source:.200}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def with_base(sections: dict[str, Any]) -> dict[str, Any]:

@@ -72,7 +72,7 @@ def joined(
 
 def _vector(name: str, values: Any, parts: int | None, count: int) -> NDArray[Any]:
     vector = joined("tell", values, parts)
-    if vector.shape != (count,) and vector.size:
+    if vector.shape != (count,) and (vector.size or count):
         raise TaskError(f"tell: expected {name} of shape ({count},), got {vector.shape}")
     return vector.ravel()
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, get_args, get_origin
 import msgspec
 
 from ees_mpi.errors import ConfigError, TrustError
-from ees_mpi.registry.toml import short
+from ees_mpi.registry.toml import ELSEWHERE, short
 
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
 _consents: list[bool] = []  # of the command or the call that is running; see `trusting`
@@ -221,6 +221,8 @@ def unknown(name: str, known: Any) -> str:
     if not names:
         return f"unknown name {name!r}; there is nothing to set here"
     near = sorted(key for key in names if key.endswith(f".{name}"))  # a key without its section
+    here = ELSEWHERE.get(name, "")
+    near = near or [key for key in names if key in (here, here.rpartition(".")[2])]
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"

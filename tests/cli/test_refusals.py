@@ -15,6 +15,7 @@ from ees_mpi.terminal import plain
 COMPARE = "compare --metric distance_mean"
 TRAIN = "train interference-maxvar --out new.h5"
 MANY = ",".join(["1"] * 200)
+LONG = "x" * 300
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
     (2, "population.sise: unknown name 'sise'; did you mean size?", f"{TRAIN} --set population.sise=4"),
@@ -29,6 +30,18 @@ REFUSED = [
     (2, "expected --from RUN.h5", "train ant-maxent-split --set noise.size=100000 --out new.h5"),
     (2, "ees-mpi sweep", f"{TRAIN} --set population.std=0.2,0.5"),
     (2, "population.size: needs at least", f"{TRAIN} --set population.size=1000000000000"),
+    (2, "task.rollouts: needs at least", "train cheetah-maxent --out new.h5 --set task.rollouts=1000000000000"),
+    (2, "did you mean fitness?", f"{TRAIN} --set objective.name=es"),
+    (2, "for example population.size=", f"{TRAIN} --set popsize=100"),
+    (2, "did you mean size?", f"{TRAIN} --set population.popsize=100"),
+    (2, "--max-hours: expected a positive number between 1e-30 and 1e+30, got inf", f"{TRAIN} --max-hours inf"),
+    (2, "between 1e-30 and 1e+30, got 1e+300", "sample run.h5 --count 2 --std 1e300"),
+    (2, "between 1e-30 and 1e+30, got 1e-300", "sample run.h5 --count 2 --std 1e-300"),
+    (2, f"--seed: expected a whole number between 0 and {2**62}", f"{TRAIN} --seed 99999999999999999999999"),
+    *((2, "at most 255 bytes, got one of 303", f"{verb} {LONG}.h5") for verb in ("info", "resume", f"{TRAIN} --out")),
+    (2, "at most 243 bytes, got one of 253", f"{TRAIN} --out {LONG[:250]}.h5"),
+    (2, ": File name too long", f"train {LONG}.toml"),
+    (3, f"{LONG}.h5: File name too long", f"config {LONG}.h5"),
     (2, "population.std", f"{TRAIN} --set population.std=1e300"),
     (2, "run.stall_minutes", f"{TRAIN} --set run.stall_minutes=1e308"),
     (2, "run.generations", f"{TRAIN} --set run.generations={'9' * 5000}"),
@@ -59,8 +72,9 @@ REFUSED = [
     (2, "RUN.h5", "metrics"),
     (2, "exclude each other", "metrics run.h5 --generation 1 --all"),
     (2, "--bandwidth", "metrics run.h5 --bandwidth 1,zero"),
-    (2, "--std: expected a positive number, got 0.0", "measure net.pt --std 0.1,0 --task cheetah-maxent"),
+    (2, "--std: expected a positive number between 1e-30 and 1e+30, got 0", "measure net.pt --std 0.1,0 --task x"),
     (3, "No such file", "measure net.pt --task cheetah-maxent"),
+    (2, "ees-mpi: expected --task PRESET or --task FILE.toml", "measure net.pt"),
     (2, "calling it raised TypeError", "measure json:loads --task cheetah-maxent"),
     (2, "ends in .csv", "export cheetah.h5 --csv -o x.npz"),
     (2, "either --policy or --csv", "export cheetah.h5 --csv --policy"),

@@ -95,7 +95,7 @@ def _compare(metric: str, about: str, request: CompareRequest, settings: Setting
     )
     # Each group of the first set against each of the second, then the groups of the first against each other.
     tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
-    if metric == "entropy":  # a differential entropy has no ratio, because its zero depends on the unit of length
+    if metric == "kernel_entropy":  # it has no ratio, because its zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
     steps = STEPS if any(value.training_steps for value in values) else ()  # those of adaptations
     units = dict.fromkeys(("near_origin", *DIRECTED), f" (radius {settings.radius:g})")

@@ -1,6 +1,6 @@
 """The measures of the offspring of one generation or sample, computed from a file.
 
-A few of them are also logged during training, under the same names.
+Some of them are also logged during training; those that have the same name have the same value.
 """
 
 import math
@@ -60,7 +60,7 @@ def bandwidth(text: str) -> float | str:
 def entropy(offspring: Offspring, settings: Settings) -> float:
     """Estimate the differential entropy of the behavior, nats; -inf if a component does not vary.
 
-    Training logs it with the bandwidth of its objective.
+    It is not named `entropy`, because training logs that with the bandwidth of its objective.
     """
     return density.entropy(offspring.outcomes, settings.kernel(offspring), Ranks())
 
@@ -210,7 +210,7 @@ class Measure(NamedTuple):
 
 
 DIRECTED = ("balance", "direction_uniformity")  # measured over the offspring beyond the radius
-ENOUGH = 100  # of them; fewer have no directions worth a number in a table
+ENOUGH = 100  # of them; directions of fewer say little
 MEASURES = {
     "distance_mean": Measure(lambda o, s: float(o.distance.mean()), "mean distance from the origin"),
     "distance_max": Measure(lambda o, s: float(o.distance.max()), "largest distance from the origin"),
@@ -220,7 +220,7 @@ MEASURES = {
         lambda o, s: float(o.outcomes.behavior[o.outcomes.valid].var(axis=0).sum()),
         "trace of the behavior's covariance",
     ),
-    "entropy": Measure(entropy, "differential entropy of the behavior, nats"),
+    "kernel_entropy": Measure(entropy, "differential entropy of the behavior, nats"),
     "coverage": Measure(  # Mengistu et al. 2016, evolvability search
         lambda o, s: float(len(np.unique(np.floor(o.position / s.cell), axis=0))),
         "distinct behaviors: occupied cells of a grid",

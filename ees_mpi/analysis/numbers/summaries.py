@@ -16,12 +16,13 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.store.reader import Run, open_run
 
 AT_STDS = {  # the measures of `ees-mpi measure`: the heading of a column, and the label of an axis
-    "entropy": ("entropy", "entropy, nats"),
+    "kernel_entropy": ("kernel entropy", "kernel entropy, nats"),
     "covariance_trace": ("variance", "variance"),
     "coverage": ("coverage", "coverage, cells of side {cell:g}"),
     "distance_mean": ("distance", "mean distance"),
     "best_of_40": ("best of 40", "distance of the best of 40"),
 }
+ENTROPY = "kernel_entropy"
 Facts = dict[str, Any]  # the measures of one generation, by name
 
 
@@ -59,16 +60,16 @@ def summarize(run: Run, generation: int, settings: Sequence[Settings]) -> Facts:
         "moved": int(measures.beyond_radius(offspring, settings[0]).sum()),
     }
     for name, measure in MEASURES.items():
-        if name != "entropy" and measure.fits(offspring):
+        if name != ENTROPY and measure.fits(offspring):
             facts[name] = measure.compute(offspring, settings[0])
     if offspring.position.shape[1] == 1:
         facts["left_share"], facts["right_share"] = measures.sides(offspring, settings[0])
     if offspring.position.shape[1] == 2:
-        facts["direction_histogram"] = measures.directions(offspring, settings[0]).tolist()
-    facts["entropy"] = []
+        facts["direction_histogram"] = measures.directions(offspring, settings[0]).tolist() if facts["moved"] else None
+    facts[ENTROPY] = []
     for kernel in settings:
         value, warning = measures.entropy(offspring, kernel), measures.saturation(offspring, kernel)
-        facts["entropy"].append({"bandwidth": kernel.kernel(offspring), "value": value, "warning": warning})
+        facts[ENTROPY].append({"bandwidth": kernel.kernel(offspring), "value": value, "warning": warning})
     return facts
 
 
@@ -82,48 +83,48 @@ def text(facts: Facts, settings: Settings) -> list[str]:
     details = {"near_origin": f"radius {settings.radius:g}", "coverage": f"cells of side {settings.cell:g}"}
     details |= dict.fromkeys(DIRECTED, f"of {facts['moved']} beyond radius {settings.radius:g}")
     for name, measure in MEASURES.items():
-        if name != "entropy" and name in facts:
+        if name != ENTROPY and name in facts:
             detail = f" ({details[name]})" if name in details else ""
-            lines.append(f"{name:26} {_shown(facts, name):>10}  {measure.about}{detail}")
-    for entropy in facts["entropy"]:
-        about = f"{MEASURES['entropy'].about} (bandwidth {entropy['bandwidth']:.3g})"
-        lines.append(f"{'entropy':26} {number(entropy['value']):>10}  {about}")
+            lines.append(f"{name:26} {number(facts[name]):>10}  {measure.about}{detail}")
+    for entropy in facts[ENTROPY]:
+        about = f"{MEASURES[ENTROPY].about} (bandwidth {entropy['bandwidth']:.3g})"
+        lines.append(f"{ENTROPY:26} {number(entropy['value']):>10}  {about}")
     if "left_share" in facts:
         left, right = number(facts["left_share"]), number(facts["right_share"])
         lines.append(f"{'left, right':26} {left:>10}  and {right}: shares beyond the radius on either side")
     if "direction_histogram" in facts:
-        shares = " ".join(f"{share:.2f}" for share in facts["direction_histogram"])
-        shares = shares if facts["moved"] >= ENOUGH else f"{'-':>10}"
+        shares = " ".join(f"{share:.2f}" for share in facts["direction_histogram"] or ()) or f"{'-':>10}"
         lines.append(f"{'directions':26} {shares}  shares by sectors of {360 // SECTORS} degrees, from +x towards +y")
-    return lines + _warnings(facts)
-
-
-def _shown(facts: Facts, name: str) -> str:
-    """Return a measure as text; `-` for directions of too few offspring."""
-    few = name in DIRECTED and facts.get("moved", 0) < ENOUGH
-    return "-" if few else number(facts.get(name, math.nan))
+    return lines + _saturated(facts) + _few(facts)
 
 
 def table(rows: Sequence[Facts], settings: Settings) -> list[str]:
     """Return the measures of several generations, one generation per line."""
-    full = next(row for row in rows if "entropy" in row)
+    full = next(row for row in rows if ENTROPY in row)
     names = [key for key, value in full.items() if isinstance(value, (int, float)) and key != "invalid"]
-    heads = [f"entropy({entropy['bandwidth']:.3g})" for entropy in full["entropy"]]
+    heads = [f"{ENTROPY}({entropy['bandwidth']:.3g})" for entropy in full[ENTROPY]]
     cells = [(*names, *heads)]
     for row in rows:
-        entropies = [entropy["value"] for entropy in row["entropy"]] if "entropy" in row else [math.nan] * len(heads)
-        cells.append((*(_shown(row, name) for name in names), *map(number, entropies)))
+        entropies = [entropy["value"] for entropy in row[ENTROPY]] if ENTROPY in row else [math.nan] * len(heads)
+        cells.append((*(number(row.get(name, math.nan)) for name in names), *map(number, entropies)))
     units = f"radius {settings.radius:g}, cells of side {settings.cell:g}"
     lines = [f"{rows[0]['file']}: {rows[0]['label']}; {units}", *columns(cells)]
-    saturated = [row for row in rows if _warnings(row)]
-    if saturated:
-        first = _warnings(saturated[0])[0]
-        lines.append(f"{first} (generation {saturated[0]['generation']}; {len(saturated)} of {len(rows)} generations)")
+    for warnings in (_saturated, _few):
+        if found := [row for row in rows if warnings(row)]:
+            first, where = warnings(found[0])[0], f"generation {found[0]['generation']}"
+            lines.append(f"{first} ({where}; {len(found)} of {len(rows)} generations)")
     return lines
 
 
-def _warnings(facts: Facts) -> list[str]:
-    return [f"warning: {entropy['warning']}" for entropy in facts.get("entropy", []) if entropy["warning"]]
+def _saturated(facts: Facts) -> list[str]:
+    return [f"warning: {entropy['warning']}" for entropy in facts.get(ENTROPY, []) if entropy["warning"]]
+
+
+def _few(facts: Facts) -> list[str]:
+    """Return a warning if directions are measured over few offspring."""
+    if not any(name in facts for name in DIRECTED) or not 0 < facts["moved"] < ENOUGH:
+        return []
+    return [f"warning: directions of {facts['moved']} offspring beyond the radius say little; {ENOUGH} are enough"]
 
 
 def at_stds(run: Run, cell: float) -> list[Facts]:

@@ -170,7 +170,7 @@ def test_the_lengths_that_a_metric_depends_on_are_said(sets: dict[str, list[Path
 
 
 def test_entropies_are_compared_by_their_difference_as_their_ratio_means_nothing(sets: dict[str, list[Path]]) -> None:
-    words = ["--metric", "entropy", *sets["maxent"], "--against", *sets["es"]]
+    words = ["--metric", "kernel_entropy", *sets["maxent"], "--against", *sets["es"]]
     found = compared(*words)
     (test,), (first, second) = found["tests"], (group["mean"] for group in found["groups"])
     assert test["ratio"] is None and test["difference"] == pytest.approx(first - second)

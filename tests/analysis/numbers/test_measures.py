@@ -43,7 +43,7 @@ def test_the_entropy_is_that_of_scipys_kernel_density_at_equal_bandwidth(points:
     n = len(points)
     kde = scipy.stats.gaussian_kde(points.T, bw_method=width * np.sqrt((n - 1) / n))  # scipy's deviations have n - 1
     reference = -np.log(kde(points.T)).mean()
-    assert measured("entropy", made(points), bandwidth=width) == pytest.approx(reference, abs=2e-6)
+    assert measured("kernel_entropy", made(points), bandwidth=width) == pytest.approx(reference, abs=2e-6)
 
 
 def test_the_bandwidth_rules_are_scipys() -> None:
@@ -59,7 +59,8 @@ def test_the_entropy_tells_two_sides_from_one_of_the_same_standard_deviation() -
     two = np.where(np.arange(1000) % 2, 1, -1) * generator.normal(10, 1, 1000)
     two, one = (10 * values / values.std() for values in (two, one))
     usual, wide = (
-        measured("entropy", made(one[:, None]), **width) - measured("entropy", made(two[:, None]), **width)
+        measured("kernel_entropy", made(one[:, None]), **width)
+        - measured("kernel_entropy", made(two[:, None]), **width)
         for width in ({}, {"bandwidth": 1.0})
     )
     assert usual > 0.5 and usual > 3 * abs(wide)  # a bandwidth of 1 hides the gap between the sides

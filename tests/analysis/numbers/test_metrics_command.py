@@ -31,7 +31,7 @@ def test_the_logged_metrics_are_measured_again_with_the_same_bits(ant: Path) -> 
     with h5py.File(ant) as file:
         for g, row in enumerate(rows):
             assert row["generation"] == g
-            assert row["entropy"][0]["value"] == file["generations/entropy"][g]
+            assert row["kernel_entropy"][0]["value"] == file["generations/entropy"][g]
             assert row["distance_mean"] == file["generations/distance_mean"][g]
             assert row["distance_max"] == file["generations/distance_max"][g]
             assert row["covariance_trace"] == pytest.approx(file["generations/behavior_variance"][g].sum())
@@ -43,7 +43,7 @@ def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
     lines = ees("metrics", ant, "--radius", 3, "--bandwidth", "0.5,silverman").stdout.splitlines()
     assert "MaxEnt-EES, generation 2, 8 individuals" in lines[0]
     assert any(line.startswith("near_origin ") and "radius 3" in line for line in lines)
-    assert sum(line.startswith("entropy ") for line in lines) == 2
+    assert sum(line.startswith("kernel_entropy ") for line in lines) == 2
     assert any(line.startswith("directions ") for line in lines)
     rows = ees("metrics", ant, "--all", "--bandwidth", 1, "--cell", 0.2).stdout.splitlines()
     assert len(rows) == 5 and rows[0].endswith("radius 5, cells of side 0.2")
@@ -57,8 +57,32 @@ def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Pat
     (row,) = measured(path)
     assert (row["direction_uniformity"], row["moved"]) == (0, 4)
     assert measured(path, "--radius", 0.5)[0]["direction_uniformity"] > 0
-    (line,) = (text for text in ees("metrics", path).stdout.splitlines() if text.startswith("direction_uniformity"))
-    assert line.split()[1] == "-" and line.endswith("(of 4 beyond radius 5)")  # too few for a number
+    said = ees("metrics", path).stdout
+    (line,) = (text for text in said.splitlines() if text.startswith("direction_uniformity"))
+    assert line.split()[1] == "0" and line.endswith("(of 4 beyond radius 5)")
+    assert "warning: directions of 4 offspring" in said
+
+
+def test_the_text_has_a_number_where_json_has_one(ant: Path, folder: Path) -> None:
+    (path,) = seeds(folder, ant, "both", [np.array([[6.0, 0.0], [0.0, 1.0], [0.0, -9.0], [8.0, 0.0]])])
+    for file in (ant, path):
+        (row,), lines = measured(file), ees("metrics", file).stdout.splitlines()
+        shown = {line.split()[0]: line.split()[1] for line in lines[1:]}
+        assert (shown["directions"] == "-") == (row["direction_histogram"] is None)
+        numbers = {name: value for name, value in row.items() if name in shown and not isinstance(value, list)}
+        assert len(numbers) > 6
+        assert {name for name in numbers if shown[name] == "-"} == {name for name in numbers if numbers[name] is None}
+        heads, *_, cells = (line.split() for line in ees("metrics", file, "--all").stdout.splitlines()[1:5])
+        assert len(heads) == len(cells) and (cells[heads.index("direction_uniformity")] == "-") == (file == ant)
+
+
+def test_no_measure_has_the_name_of_a_logged_number_with_another_value(ant: Path) -> None:
+    """`entropy` is the one of training, in progress, info and the run file; that of the measures has another kernel."""
+    (row,) = measured(ant)
+    with open_run(ant) as run:
+        for name in {*row} & {*run}:
+            assert row[name] == pytest.approx(float(run[name][-1])), name
+        assert row["kernel_entropy"][0]["value"] != run["entropy"][-1]
 
 
 def test_a_saturated_kernel_is_warned_of(ant: Path) -> None:
