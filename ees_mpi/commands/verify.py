@@ -220,7 +220,7 @@ def cause(run: Run, generation: int) -> str:
 def differences(run: Run, generation: int) -> list[str]:
     """Return the differences to the machine that computed a generation, if they can change bits."""
     if run.device(generation) == "cuda":
-        return ["the generation was evaluated on a GPU, whose outcomes cannot be repeated bit by bit"]
+        return ["the generation was evaluated on a GPU, and other devices do not repeat its outcomes bit by bit"]
     if not run.config.task.deterministic:
         return ["the task is not deterministic (task.deterministic = false)"]
     here = {**machine.fingerprint(uses_torch(run.config)), **sources(run.config.to_toml())}

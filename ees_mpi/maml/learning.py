@@ -1,11 +1,13 @@
 """The derivatives of the outer step, in closed form, for N tasks side by side.
 
-With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr H. H is the Hessian of J.
+With theta' = theta + lr grad J(theta), the Jacobian of the adaptation is I + lr H. H is the Hessian of the surrogate J
+of the sampled steps. As usual, it leaves out the sampling term: that other rollouts would be drawn at another theta.
 
     gradient             (I + lr H) grad L(theta')
     KL's Hessian times v (I + lr H) F (I + lr H) v        F: the Hessian of the KL at theta'
 
-The second equation is exact at the old theta, because the KL and its gradient are zero there. It is used only there.
+The second equation holds for this surrogate at the old theta, because the KL and its gradient are zero there. It is
+used only there.
 
 Hessian products follow Pearlmutter 1994, "Fast exact multiplication by the Hessian". R is the derivative along a vector
 v. With the inputs h of a layer, its weights W (V: those of v), its outputs a = h W + b, and the derivatives d of the

@@ -1,7 +1,8 @@
 """The tasks of ranks that drive GPUs: all rollouts of a rank at once, and an update that stays on the device.
 
-The noise of the actions is that of CPU ranks: it depends on the seed, the generation and the task only. GPU physics
-cannot be repeated bit by bit, so rollouts happen once; an iteration that is interrupted begins again.
+The noise of the actions is that of CPU ranks: it depends on the seed, the generation and the task only. The rollouts of
+the paper's robots repeat bit by bit on one kind of GPU, but those of other robots and torch's updates need not. So an
+iteration happens once, and one that is interrupted begins again.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,12 @@
-"""MaxVar: maximise the trace of the covariance of the offspring's behaviour.
+"""MaxVar: maximise the variance of each component of the offspring's behaviour.
 
 Gajewski et al. 2019, equation 1.
 
     J = sum_j E[(B_j - mu_j)^2]        w_i = sum_j b_ij^2 / N,    b: the normalised behaviours, whose mean is 0
 
-The paper whitens the behaviours per component. `normalization = "ranks"` uses their centred ranks instead,
-like the authors' program (docs/fidelity.md).
+J is the trace of the covariance. The paper whitens the behaviours per component, which makes this trace a constant;
+the weights then climb sum_j log var(B_j). `normalization = "ranks"` uses their centred ranks instead, like the authors'
+program (docs/fidelity.md): it knows the marginal of each component only, and in it only the order.
 """
 
 from typing import Annotated

@@ -49,7 +49,7 @@ class Novelty(Objective, frozen=True):
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
         """Return the memory with the behaviours of some individuals added to the archive."""
         behavior, archive = _behavior_and_archive(outcomes, memory)
-        # Individuals are random draws, so the first ones are a random sample.
+        # The first ones are not a random sample: in an antithetic population ten of them are five mirrored pairs.
         return {"archive": np.concatenate([archive, behavior[: self.added]])[-self.archive_size :]}
 
     def novelty(self, behavior: Floats, archive: Floats, ranks: Ranks) -> Floats:

@@ -1,7 +1,8 @@
 """One Gaussian around one mean with a standard deviation for each parameter, which is learned together with the mean.
 
-Gajewski et al. 2019, section 3 (the distribution may have any learned parameters); Wierstra et al. 2014, Natural
-Evolution Strategies (JMLR 15), section 3; its separable form learns the logarithm of each std, as here.
+Gajewski et al. 2019, section 3 (the distribution may have any learned parameters). The separable form of Wierstra et
+al. 2014, Natural Evolution Strategies (JMLR 15), learns the logarithm of each std, too, but by the natural gradient.
+Here it is the plain gradient: without Adam, a step of the mean is proportional to 1 / std.
 
     z_i = mean + std s_i eps_i                            std [D]; s_i = +1, -1: the antithetic sign
     gradient of mean    = sum_i w_i s_i eps_i / std

@@ -216,7 +216,7 @@ MEASURES = {
     "distance_max": Measure(lambda o, s: float(o.distance.max()), "largest distance from the origin"),
     "distance_variance": Measure(lambda o, s: float(o.distance.var()), "variance of the distance from the origin"),
     "near_origin": Measure(lambda o, s: float((o.distance < s.radius).mean()), "share that ended within the radius"),
-    "covariance_trace": Measure(  # which MaxVar maximises
+    "covariance_trace": Measure(  # whitened per component, MaxVar climbs the logarithm of each of its terms
         lambda o, s: float(o.outcomes.behavior[o.outcomes.valid].var(axis=0).sum()),
         "trace of the behavior's covariance",
     ),
