@@ -6,6 +6,7 @@ mpirun all ranks make the same calls. With `record`, every generation is committ
 
 import atexit
 import hashlib
+import inspect
 import os
 import sys
 import weakref
@@ -30,6 +31,7 @@ from ees_mpi.generation.state import State, state_of
 from ees_mpi.noise import shared_table
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Singles, behavior_columns, unpack
 from ees_mpi.ranks import Ranks, UserLoop
+from ees_mpi.registry import unknown
 from ees_mpi.registry.computing import computing
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.loop_config import config_of
@@ -78,7 +80,10 @@ class Strategy:
         record: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         generations: int | None = None,
+        **others: Any,
     ):
+        for name in others:  # `popsize` of other programs
+            raise TypeError(f"Strategy: {unknown(name, [*inspect.signature(Strategy).parameters][:-1])}")
         parts = {"population": population, "objective": objective, "optimizer": optimizer}
         planned = NO_END if generations is None and config is None else generations
         keys = {"population.size": size, "population.std": std, "run.seed": seed, "run.generations": planned}

@@ -23,7 +23,8 @@ class Continued:
     names: list[str]  # of the arrays of a generation
     sessions: list[dict[str, Any]]
     state: Arrays
-    warning: str = ""
+    warning: str = ""  # about the journal
+    damaged: str = ""  # arrays with their generations, which the run does not need to go on
 
 
 def fold_journal(path: Path) -> Continued:
@@ -32,9 +33,8 @@ def fold_journal(path: Path) -> Continued:
         run.check_last()
         run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
         entries, damage = run.journal_records, run.damage
-        listed = run.damages_in_words()
-        old = f"{path} is damaged: wrong checksums in {listed}. The run goes on without them" if listed else ""
-        contents = Continued(run.run_id, run.names, run.sessions(), run.state_arrays(), _joined(run.cut, old))
+        found = run.sessions(), run.state_arrays(), run.cut, run.damages_in_words()
+        contents = Continued(run.run_id, run.names, *found)
         why = "damaged" if run.journal.damaged else "other-run"
     beside = journal.path_of(path)
     with journal.write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place
@@ -42,18 +42,14 @@ def fold_journal(path: Path) -> Continued:
             fold.fold(path, entries, contents.state, contents.run_id)
         if damage:  # never delete a journal that was not read completely
             aside = journal.set_aside(path, why)
-            contents = replace(contents, warning=_joined(f"{damage}; it is now {aside}", old))
+            contents = replace(contents, warning=f"{damage}; it is now {aside}")
         for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding"):
             path.with_name(name).unlink(missing_ok=True)
     return contents
 
 
-def _joined(*sentences: str) -> str:
-    return ". ".join(filter(None, sentences))
-
-
 def repair(path: Path) -> str:
-    """Lock a run file, and fold the journal of a killed run; return a sentence about all that is damaged."""
+    """Lock a run file, and fold the journal of a killed run; return a sentence about a journal that is not whole."""
     path = real(path)
     open_hdf5(path).close()  # raises an error if this is no HDF5 file, before anything is locked
     lock = Lock(path)

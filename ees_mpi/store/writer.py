@@ -117,7 +117,8 @@ class RunWriter:
                 number, before = len(contents.sessions), records.state_sha256(contents.state)
                 writer = cls(path, lock, contents.run_id, config, contents.names, number, before)
             writer._generation = int(contents.state["generation"])
-            writer._warning = contents.warning or None
+            old = f"{path} is damaged: wrong checksums in {contents.damaged}. The run goes on without them"
+            writer._warning = ". ".join(filter(None, (contents.warning, old if contents.damaged else ""))) or None
             return writer, contents
         except BaseException:
             lock.release()
