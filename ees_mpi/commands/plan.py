@@ -19,8 +19,7 @@ from ees_mpi.generation.results import metrics
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
-from ees_mpi.ranks import Ranks
-from ees_mpi.ranks.gpus import visible_gpus
+from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.store import layout
 from ees_mpi.terminal import clock
 from ees_mpi.update import Update
@@ -86,7 +85,7 @@ def evolution_costs(config: Config) -> Costs:
         shared=shared,
         fixed=fixed,
         table=4 * config.noise.size,
-        gpus=len(visible_gpus()) if on_gpu else 0,
+        gpus=len(gpus.visible_gpus()) if on_gpu else 0,
     )
 
 
@@ -129,7 +128,7 @@ def maml_costs(config: Config) -> Costs:
         row=taken["update"] / tasks,
         kept=0 if on_gpu else each,
         most_kept=max(KEPT, each),
-        gpus=len(visible_gpus()) if on_gpu else 0,
+        gpus=len(gpus.visible_gpus()) if on_gpu else 0,
     )
 
 
@@ -200,10 +199,10 @@ def describe(facts: Mapping[str, Any]) -> list[str]:
     """Return the facts of `estimate` as lines of text."""
     mib = {name.removesuffix("_bytes"): f"{value / 2**20:.0f} MiB" for name, value in facts.items() if "bytes" in name}
     phases = ", ".join(f"{part} {seconds(facts[f'{part}_seconds'])}" for part in ("evaluate", "update", "commit"))
-    nodes, gpus = facts["nodes"], facts["gpus_per_node"]
+    nodes, cards = facts["nodes"], facts["gpus_per_node"]
     return [
         f"ranks               {facts['ranks']} on {nodes} node{'s' * (nodes > 1)}, {facts['ranks_per_node']} per node"
-        + (f", {gpus} GPU{'s' * (gpus > 1)} per node, as here" if gpus else ""),
+        + (f", {cards} GPU{'s' * (cards > 1)} per node, as here" if cards else ""),
         f"memory per rank     {mib['rank']}",
         f"memory per node     {mib['node']}, of which {mib['noise_table']} noise table in /dev/shm",
         f"generation          {seconds(facts['generation_seconds'])}: {phases}",

@@ -1,7 +1,9 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from support import stand_in_gpu
 from support.program import done, ees
 
 from ees_mpi import config
@@ -58,6 +60,13 @@ def test_quick_rollouts_are_timed_together_and_never_more_than_there_are() -> No
     sets = ["--set", "population.size=40", "--set", "noise.size=5000"]
     facts = json.loads(done("plan", "interference-maxvar", *sets, "--ranks", 2, "--json").stdout)
     assert facts["timed"].startswith("40 rollouts") and facts["evaluate_seconds"] > 0
+
+
+def test_on_gpus_one_batch_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "batches.toml").write_text(stand_in_gpu.CONFIG)
+    monkeypatch.setenv("EES_TEST_GPUS", "GPU-a,GPU-b")
+    facts = json.loads(done("plan", tmp_path / "batches.toml", "--ranks", 4, "--json").stdout)
+    assert facts["timed"].startswith("a batch of 21 (") and facts["gpus_per_node"] == 2
 
 
 @pytest.mark.slow
