@@ -103,29 +103,33 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
 
 
 def maml_costs(config: Config) -> Costs:
-    """Time an iteration of MAML: with two tasks, or on a GPU with all."""
+    """Time an iteration of MAML: on a CPU with two tasks and batches of one rollout, on a GPU with all."""
+    from ees_mpi.config.maml import Maml
     from ees_mpi.maml.outer import KEPT, task_bytes  # imports torch
+    from ees_mpi.maml.rollouts import maml_of
     from ees_mpi.maml.training import MamlJob
 
-    state, job = first_state(config), MamlJob.open(config, Ranks())
-    on_gpu, tasks = job.device == "cuda", config.population.size
+    state, job, settings = first_state(config), MamlJob.open(config, Ranks()), maml_of(config)
+    on_gpu, tasks, batch = job.device == "cuda", config.population.size, settings.rollouts
     if on_gpu:
         job.advance(state)  # the first iteration also loads and warms up
     else:
-        tasks = 2
+        tasks, batch = 2, 1
         job.close()
-        job = MamlJob.open(replace(config, population=msgspec.structs.replace(config.population, size=tasks)), Ranks())
+        few = msgspec.structs.replace(config.population, size=tasks)
+        single = Maml(msgspec.structs.replace(settings, rollouts=batch))
+        job = MamlJob.open(replace(config, population=few, method=single), Ranks())
     taken = job.advance(state)[0].seconds
     job.close()
-    commit, each = time_commit(config, state), task_bytes(config)
-    parts = f"the rollouts of {tasks} tasks ({seconds(taken['evaluate'])}), their update ({seconds(taken['update'])})"
+    commit, each, times = time_commit(config, state), task_bytes(config), settings.rollouts / batch / tasks
+    parts = f"{2 * batch * tasks} rollouts ({seconds(taken['evaluate'])}), their update ({seconds(taken['update'])})"
     return Costs(
         f"{parts}, one commit ({seconds(commit)})",
-        taken["evaluate"] / tasks,
+        times * taken["evaluate"],
         commit,
         resident_bytes(),
         working=64 * config.task.parameters,
-        row=taken["update"] / tasks,
+        row=times * taken["update"],
         kept=0 if on_gpu else each,
         most_kept=max(KEPT, each),
         gpus=len(gpus.visible_gpus()) if on_gpu else 0,
