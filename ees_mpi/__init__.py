@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ees_mpi.commands.api import adapt, load_config, measure, presets, sample, signal, train
     from ees_mpi.commands.shelf import shelf
     from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TaskError, TrustError
+    from ees_mpi.objectives.arrays import maxent_weights, maxvar_weights
     from ees_mpi.store.reader import Run, open_run
 
 # The public names of each module. They are imported when used, so that `ees-mpi` can set thread counts before
@@ -47,6 +48,7 @@ _NAMES = {
     "store.reader": ("Run", "open_run"),
     "commands.api": ("adapt", "load_config", "measure", "presets", "sample", "signal", "train"),
     "ask_tell": ("Strategy",),
+    "objectives.arrays": ("maxent_weights", "maxvar_weights"),
     "commands.shelf": ("shelf",),
 }
 
@@ -63,6 +65,8 @@ __all__ = [
     "__version__",
     "adapt",
     "load_config",
+    "maxent_weights",
+    "maxvar_weights",
     "measure",
     "open_run",
     "presets",

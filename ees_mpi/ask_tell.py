@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -30,6 +30,9 @@ from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.generation.state import State, state_of
 from ees_mpi.noise import shared_table
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Singles, behavior_columns, unpack
+from ees_mpi.populations.diagonal import Diagonal
+from ees_mpi.populations.mixture import Mixture
+from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry import unknown
 from ees_mpi.registry.computing import computing
@@ -42,6 +45,16 @@ from ees_mpi.update import Update
 LARGEST = 1 << 30  # bytes of the individuals that are in memory at a time
 _OPEN: "weakref.WeakSet[Strategy]" = weakref.WeakSet()
 _LIMITS: list[Any] = []  # of threads, in force while a Strategy is open
+
+
+class Drawn(NamedTuple):
+    """The draw of n individuals: z_i = means[parent_i] + sign_i * std * noise[offset_i : offset_i + D]."""
+
+    means: Singles  # [K, D]
+    std: float | Singles  # a number, or one for each parameter [D]
+    parent: NDArray[np.int32]  # [n] which mean
+    offset: NDArray[np.int64]  # [n] the begin of a noise vector in `Strategy.noise`
+    sign: NDArray[np.int8]  # [n] +1 or -1
 
 
 class Strategy:
@@ -136,12 +149,13 @@ class Strategy:
         ranks.check_same(state.digest(), "the first mean (draw it with a fixed seed)")
         ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
-        self._update = Update.of(config, shared_table(config.noise_seed, config.noise.size, ranks))
+        self._noise = shared_table(config.noise_seed, config.noise.size, ranks)
+        self._update = Update.of(config, self._noise)
         self._loop, self.config, self._state = loop, config, state
         self._recording, self._recorded = recording, recorded  # recorded: there is a file, on rank 0
         self._draw: Draw | None = None
         self._asked: list[range] = []
-        self._rows_given = range(0)
+        self._given = np.zeros(0, np.int64)  # the individuals that `sampled` and `seeds` are about
         self._chunked = self._ready = False  # ready: B is known, and the file is open
         self._clock, self._commit_seconds = Clock(), 0.0
         self.metrics, self.sampled = {}, np.zeros(0, np.bool_)
@@ -211,25 +225,53 @@ class Strategy:
 
         chunk: m at most. The parts are then the same for any number of ranks.
         """
-        self._loop.check_open()
-        size, parameters = self.config.population.size, self._state.mean.shape[1]
-        if self._draw is None:
-            self._draw, self._clock = self._update.ask(self._state), Clock()
-        if chunk is not None and (not hasattr(chunk, "__index__") or chunk is True or chunk < 1):
-            raise ConfigError(f"chunk: expected a whole number of at least 1, got {chunk!r:.80}")
-        shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
-        rows = max(map(len, shares)) if chunk is None else min(chunk, size)
+        draw, rows = self._ask(chunk)
+        parameters = self._state.mean.shape[1]
         if (need := 4 * rows * parameters) > LARGEST:
             raise ConfigError(
                 f"ask: {rows} individuals of {parameters} parameters need {need / 2**30:.3g} GiB; expected at most "
                 "1 GiB: `es.tell([simulate(part) for part in es.ask(chunk="
                 f"{max(1, min(64, LARGEST // (4 * parameters)))})])`"
             )
-        mine, self._chunked = shares[self._loop.ranks.rank], chunk is not None
-        self._asked = [mine] if chunk is None else [range(k * chunk, min((k + 1) * chunk, size)) for k in mine]
         sampled = observed(self.config, self._state.generation)
-        self.sampled, parts = sampled[:0], self._parts(self._draw, sampled)
+        self.sampled, parts = sampled[:0], self._parts(draw, sampled)
         return parts if self._chunked else next(parts)
+
+    def _ask(self, chunk: int | None) -> tuple[Draw, int]:
+        """Draw the generation unless it is drawn, and choose the individuals of this rank.
+
+        Return the draw of all individuals, and how many there are at most in a part.
+        """
+        self._loop.check_open()
+        if self._draw is None:
+            self._draw, self._clock = self._update.ask(self._state), Clock()
+        if chunk is not None and (not hasattr(chunk, "__index__") or chunk is True or chunk < 1):
+            raise ConfigError(f"chunk: expected a whole number of at least 1, got {chunk!r:.80}")
+        size, self._chunked = self.config.population.size, chunk is not None
+        shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
+        mine = shares[self._loop.ranks.rank]
+        self._asked = [mine] if chunk is None else [range(k * chunk, min((k + 1) * chunk, size)) for k in mine]
+        return self._draw, max(map(len, shares)) if chunk is None else min(chunk, size)
+
+    def draw(self, chunk: int | None = None) -> Drawn:
+        """Return the draw of this rank's individuals as data, for simulators that make them on a device.
+
+        They are those of `ask(chunk)`, and `tell` takes their results.
+        """
+        population, learned = self.config.population, self._state.learned
+        if type(population) not in (Normal, Diagonal, Mixture):
+            kind = type(population).__name__
+            raise ConfigError(f"draw: expected a normal, diagonal or mixture population, got {kind}; use `es.ask`")
+        mine, means = self._ask(chunk)[0].at(self.rows), self._state.mean.view()
+        means.flags.writeable = False
+        std = population.stds(learned) if isinstance(population, Diagonal) else population.std
+        self.sampled, self._given = observed(self.config, self._state.generation)[self.rows], self.rows
+        return Drawn(means, std, mine.parent, mine.offset, mine.sign)
+
+    @property
+    def noise(self) -> Singles:
+        """The noise table, read-only: put it on the device once; all ranks of a node have the same memory."""
+        return self._noise.table
 
     def _parts(self, draw: Draw, sampled: NDArray[np.bool_]) -> Iterator[Singles]:
         population, learned, noise = self.config.population, self._state.learned, self._update.noise
@@ -237,7 +279,7 @@ class Strategy:
             rows = np.empty((len(part), self._state.mean.shape[1]), np.float32)
             for row, index in zip(rows, part, strict=True):
                 row[:] = population.individual(learned, draw, index, noise)
-            self.sampled, self._rows_given = sampled[part.start : part.stop], part
+            self.sampled, self._given = sampled[part.start : part.stop], np.array(part)
             yield rows
 
     @property
@@ -274,7 +316,7 @@ class Strategy:
     @property
     def seeds(self) -> NDArray[np.int64]:
         """The seeds [n, K] of the rollouts of the rows that `ask` returned last; see `rollouts` and `starts`."""
-        rows = [start_seeds(self.config, self._state.generation, index) for index in self._rows_given]
+        rows = [start_seeds(self.config, self._state.generation, index) for index in self._given.tolist()]
         return np.array(rows, np.int64).reshape(len(rows), self.config.task.rollouts)
 
     @property

@@ -251,6 +251,48 @@ def test_closing_one_of_several_leaves_one_thread_to_the_others() -> None:
         assert threads() == {2}
 
 
+@pytest.mark.parametrize(
+    ("mean", "population"),
+    [
+        (np.ones(3), {"name": "normal", "size": 7, "std": 0.5, "antithetic": False}),
+        (np.ones(3), {"name": "diagonal", "size": 20, "std": 0.5}),
+        (np.eye(3)[:2], {"name": "mixture", "size": 20, "std": 0.5, "components": 2}),
+    ],
+)
+def test_the_draw_as_data_gives_the_individuals_of_ask_and_tell_is_the_same(
+    mean: NDArray[Any], population: dict[str, Any]
+) -> None:
+    asking, drawing = (small(mean, population=population) for _ in range(2))
+    for _ in range(3):
+        z = asking.ask()
+        drawn = drawing.draw()
+        rows = drawing.noise[drawn.offset[:, None] + np.arange(3)]
+        mine = drawn.means[drawn.parent] + drawn.sign[:, None] * drawn.std * rows
+        np.testing.assert_allclose(mine, z, rtol=1e-6, atol=1e-6)
+        assert drawing.rows.tolist() == list(range(len(z))) and drawing.seeds.shape == asking.seeds.shape
+        asking.tell(plane(z))
+        drawing.tell(plane(z))
+    assert asking.state.digest() == drawing.state.digest() and len(np.unique(drawn.parent)) == len(drawn.means)
+    assert np.shape(drawn.std) == ((3,) if population["name"] == "diagonal" else ())
+    assert not drawing.noise.flags.writeable and drawing.draw(chunk=3).sign.shape == drawn.sign.shape
+
+
+OWN_POPULATION = """
+from ees_mpi.populations.normal import Normal
+
+class Own(Normal, frozen=True):
+    components: int = 1
+"""
+
+
+def test_the_draw_of_another_population_is_refused(inside: Path) -> None:
+    (inside / "with_own_population.py").write_text(OWN_POPULATION)
+    named = {"name": "custom", "function": "with_own_population:Own", "size": 20, "std": 0.5}
+    es = small(population=named)
+    with pytest.raises(ees_mpi.ConfigError, match=r"normal, diagonal or mixture population, got Custom.*use `es\.ask`"):
+        es.draw()
+
+
 WRONG_CALLS = [
     ("gather: expected a call of ask before it", lambda es: es.gather(np.ones(20))),
     (r"gather: expected an array of 20 rows, got one of shape \(19,\)", lambda es: es.gather(es.ask()[1:, 0])),

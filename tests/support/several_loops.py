@@ -28,7 +28,12 @@ for generation in range(GENERATIONS):
             sys.exit()
         if es.rank == 1 and generation == 2 and FAULT == "order":
             es = loops[1 - number]
-        z = es.ask() if number else np.concatenate([*es.ask(chunk=3), np.empty((0, 3), np.float32)])
+        z = np.concatenate([*es.ask(chunk=3), np.empty((0, 3), np.float32)])
+        if number:
+            drawn = es.draw()
+            noise = es.noise[drawn.offset[:, None] + np.arange(3)]
+            z = drawn.means[drawn.parent] + (drawn.sign[:, None] * np.float32(drawn.std)) * noise
+            np.testing.assert_array_equal(z, es.ask())
         assert len(z) == len(es.rows)
         behavior = es.gather(np.sin(5 * z[:, :2]) if len(z) else z)
         assert es.gather(es.rows).tolist() == list(range(8))

@@ -1,0 +1,123 @@
+"""The weights of MaxEnt and MaxVar as functions of arrays of any library that follows the array API standard.
+
+Behaviours in numpy, torch or JAX give weights of the same kind, on the same device. They are those of `maxent` and
+`maxvar`, to rounding: the program computes in double precision, these functions in the precision of their argument.
+There is no N x N array: rows are taken in blocks. Invalid rows are masked, so that the functions can be jitted; the
+loop over blocks is then unrolled.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from ees_mpi.errors import ConfigError, MissingExtra
+from ees_mpi.outcomes import LARGEST, Normalization
+
+BLOCK = 1 << 22  # numbers in a block of rows, about
+FEWEST = 64  # rows in a block: a jitted loop over many short blocks takes long to compile
+
+
+def maxent_weights(
+    behavior: Any, valid: Any = None, *, bandwidth: float = 1.0, normalization: Normalization = "whiten"
+) -> Any:
+    """Return the weights of MaxEnt [N] for behaviours [N, B]; large where behaviours are rare.
+
+    valid [N]: which rows count; those that are not finite never do, and have weight 0
+    bandwidth, normalization: as in the objective "maxent"
+    """
+    xp, b, valid, count = _normalised(behavior, valid, normalization)
+    scaled, ones = b / bandwidth, xp.astype(valid, b.dtype)
+
+    def kernel_sums(v: Any) -> Any:
+        return _in_blocks(xp, scaled, lambda rows: xp.sum(xp.exp(-0.5 * _squares(rows, scaled)) * v, axis=1))
+
+    p = xp.where(valid, kernel_sums(ones) / count, 1.0)
+    inner = kernel_sums(ones / p) / count
+    return _centred(xp, -(xp.log(p) + inner) / count, valid, count)
+
+
+def maxvar_weights(behavior: Any, valid: Any = None, *, normalization: Normalization = "whiten") -> Any:
+    """Return the weights of MaxVar [N] for behaviours [N, B]; large far from the mean behaviour.
+
+    valid [N]: which rows count; those that are not finite never do, and have weight 0
+    normalization: as in the objective "maxvar"
+    """
+    xp, b, valid, count = _normalised(behavior, valid, normalization)
+    return _centred(xp, xp.sum(b * b, axis=1) / count, valid, count)
+
+
+def _namespace(array: Any) -> Any:
+    """Return the array API functions for an array."""
+    try:
+        import array_api_compat
+    except ImportError:
+        if hasattr(array, "__array_namespace__"):  # of numpy and JAX
+            return array.__array_namespace__()
+        raise MissingExtra("weights of torch tensors need array-api-compat: pip install 'ees_mpi[torch]'") from None
+    return array_api_compat.array_namespace(array)
+
+
+def _normalised(behavior: Any, valid: Any, normalization: str) -> tuple[Any, Any, Any, Any]:
+    """Return the array functions, the normalised behaviours [N, B], which rows are valid [N], and how many."""
+    xp = _namespace(behavior)
+    if behavior.ndim != 2 or not xp.isdtype(behavior.dtype, "real floating"):
+        raise ConfigError(
+            f"behavior: expected an array [N, B] of floats, got one of shape {tuple(behavior.shape)}, {behavior.dtype}"
+        )
+    usable = xp.abs(behavior) <= min(LARGEST, float(xp.finfo(behavior.dtype).max))  # false for NaN
+    valid = xp.all(usable, axis=1) if valid is None else xp.all(usable, axis=1) & xp.astype(valid, xp.bool)
+    ones = xp.astype(valid, behavior.dtype)
+    count = xp.sum(ones)
+    count = xp.where(count < 1, xp.ones_like(count), count)
+    b = xp.where(valid[:, None], behavior, xp.zeros_like(behavior))
+    if normalization == "ranks":
+        b = xp.stack([_ranks(xp, b[:, j], ones, count) for j in range(b.shape[1])], axis=1)
+    elif normalization == "whiten":
+        tiny = _tolerance(xp, b.dtype) * xp.max(xp.abs(b), axis=0)
+        b = b - xp.sum(b, axis=0) / count
+        b = xp.where(valid[:, None], b, xp.zeros_like(b))
+        std = xp.sqrt(xp.sum(b * b, axis=0) / count)
+        alive = std > tiny  # a constant component differs from its mean by rounding errors only
+        b = xp.where(alive, b / xp.where(alive, std, xp.ones_like(std)), xp.zeros_like(b))
+    else:
+        raise ConfigError(f"normalization: expected 'whiten' or 'ranks', got {normalization!r}")
+    return xp, xp.where(valid[:, None], b, xp.zeros_like(b)), valid, count
+
+
+def _ranks(xp: Any, values: Any, ones: Any, count: Any) -> Any:
+    """Return ranks [N] from -0.5 to 0.5 among the valid values; equal values get the mean of their ranks."""
+
+    def places(rows: Any) -> Any:
+        lower = xp.astype(values[None, :] < rows[:, None], ones.dtype)
+        equal = xp.astype(values[None, :] == rows[:, None], ones.dtype)
+        return xp.sum((lower + 0.5 * equal) * ones, axis=1) - 0.5
+
+    others = count - 1
+    return _in_blocks(xp, values, places) / xp.where(others < 1, xp.ones_like(others), others) - 0.5
+
+
+def _squares(rows: Any, columns: Any) -> Any:
+    """Return the squared distances [R, N] of some rows [R, B] from all [N, B]."""
+    # Component by component: sums of products would lose the digits of close pairs.
+    return sum((rows[:, j, None] - columns[None, :, j]) ** 2 for j in range(rows.shape[1]))
+
+
+def _in_blocks(xp: Any, x: Any, compute: Callable[[Any], Any]) -> Any:
+    """Return the numbers [N] that `compute` gives for blocks of the rows of x."""
+    size = max(FEWEST, BLOCK // x.shape[0])
+    starts = range(0, x.shape[0], size)
+    return xp.concat([compute(x[start : min(start + size, x.shape[0]), ...]) for start in starts])
+
+
+def _centred(xp: Any, weights: Any, valid: Any, count: Any) -> Any:
+    """Return weights with mean 0 over the valid rows, and 0 elsewhere; all 0 if they differ by rounding only."""
+    none = xp.zeros_like(weights)
+    weights = xp.where(valid, weights, none)
+    mean = xp.sum(weights) / count
+    centred = xp.where(valid, weights - mean, none)
+    spread = xp.max(centred) - xp.min(centred)
+    return xp.where(spread > _tolerance(xp, weights.dtype) * xp.max(xp.abs(weights)), centred, none)
+
+
+def _tolerance(xp: Any, dtype: Any) -> float:
+    """Return the relative difference below which two numbers may differ by rounding only."""
+    return max(1e-12, 16 * float(xp.finfo(dtype).eps))
