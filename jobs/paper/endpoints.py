@@ -33,6 +33,7 @@ RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
 WINDOWS = ((10, 20), (20, 30), (85, 95), (90, 100))  # generations of endpoints; the end is not included
 MEASURES = {  # column: metric; those of the second list are 0 where no offspring is beyond the radius
     "distance": "distance_mean",
+    "single": "distance_single",
     "near_origin": "near_origin",
     "coverage": "coverage",
     "left": "left",

@@ -135,6 +135,8 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
         metrics = {name: run[name][:] for name in kept if name in scalar}
         if run.generations <= MANY and about["kind"] == "run" and isinstance(run.config.method, Evolution):
             metrics["step_nats"] = np.array([step_nats(run, g) for g in range(run.generations)])
+        if BY_START in run.names and about["kind"] == "run":
+            metrics["distance_single"] = np.array([single_distance(run, g) for g in range(run.generations)])
         write(folder, about, {**metrics, **measures(run)}, positions(run))
         if about["kind"] == "study" and BY_START in run.names:
             np.savez_compressed(folder / "by_start.npz", by_start=places_of(run, 0).astype(np.float16))
@@ -144,6 +146,11 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
             export_policy(run, out, component=component, overwrite=True)[1].unlink()  # the loader is not kept
             strip_policy(out)
     return folder
+
+
+def single_distance(run: Run, generation: int) -> float:
+    """Return the mean distance of single rollouts, where a behaviour is the mean over several starts."""
+    return float(np.nanmean(np.linalg.norm(run[BY_START][generation], axis=-1)))
 
 
 def step_nats(run: Run, generation: int) -> float:
