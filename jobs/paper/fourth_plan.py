@@ -118,6 +118,12 @@ def heritable_verdict(four: Sequence[float], *others: Sequence[float]) -> str:
     return HOLDS if all(above for _, above in found) else FAILS if any(below) else UNDECIDED
 
 
+def share_verdict(share: Sequence[Sequence[float]], least: float) -> str:
+    """Return whether the cheetah's share rises; `least`: the lower end of the ratio of heritable variances."""
+    below = exceeds(share[1], share[0])[1]
+    return HOLDS if exceeds(*share)[1] and least > LEAST else FAILS if below else UNDECIDED
+
+
 def ring_verdict(sectors: Sequence[int]) -> str:
     """Return whether runs have the reliable ring: reliable mutations in all eight sectors, in five of six runs."""
     if len(sectors) != RUNS:

@@ -24,11 +24,11 @@ from tables import (
     STANDARD,
     adaptation_groups,
     adapted,
+    by_arm,
     early,
     in_bullet,
-    measured_arm,
     old_means,
-    ring_runs,
+    replica_arm,
     rings,
     seeding_runs,
 )
@@ -95,7 +95,7 @@ def cheetahs(rows: Sequence[Row]) -> Numbers:
 
 def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     """Return the numbers on the ant's ring and distance."""
-    arms = ring_runs(rows)
+    arms = by_arm(rows, "run")
     standard, maxvar = (second_plan.group(rows, SIX, "ant", name) for name in (STANDARD, MAXVAR))
     walking = {seed: row for seed, row in standard.items() if number(row, f"distance{LATE}") >= second_plan.FAR}
     found: Numbers = {}
@@ -120,7 +120,7 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     found["ant.near.p"] = second_plan.further_verdict(
         *(column(runs.values(), f"near_origin{LATE}") for runs in (arms["ranks"], standard))
     )[0]
-    elsewhere = measured_arm(rows, measured, "whiten", SIX)
+    elsewhere = replica_arm(measured, "whiten", SIX)
     found["ant.whiten.elsewhere"] = sum(value >= second_plan.RING for value in column(elsewhere, "ring"))
     found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in zip(SIX, elsewhere, strict=True)}
     bullet = [row for row, home in in_bullet(rows) if home["run"] == "ant-fixed-seed0" and row["population"] == "1000"]
@@ -165,7 +165,7 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         found |= limits(f"cheetah.one.{name}", column(arms["cheetah", False, "fixed"].values(), name))
         two = [value for arm in TWO_STARTS for value in column(arms["cheetah", False, arm].values(), name)]
         found |= limits(f"cheetah.two.{name}", two)
-        found |= limits(f"ant.whiten.{name}", column(measured_arm(rows, measured, "whiten", SIX), name))
+        found |= limits(f"ant.whiten.{name}", column(replica_arm(measured, "whiten", SIX), name))
         found |= limits(
             f"ant.ranks.{name}",
             column([row for row in measured if row["mean"].startswith("ant-maxent-authors-mujoco")], name),
@@ -176,7 +176,7 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         "cheetah.two.amount.p": max(each[0][1] for each in tested.values()),
         "cheetah.two.share.p": max(each[1][1] for each in tested.values()),
     }
-    for row in measured_arm(rows, measured, "four", range(6, 9)):
+    for row in replica_arm(measured, "four", range(6, 9)):
         seed = row["mean"][-1]
         names = ("heritable", "share", "reliable", "reliable_sectors", "interaction")
         found |= {f"ant.four.{seed}.{name}": number(row, name) for name in names}

@@ -83,9 +83,9 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "bullet": tables.bullet(rows),
         },
         "heritability.md": {
-            "ants": tables.starts_table(rows, measured, "ant"),
-            "fourth": tables.fourth(rows, measured),
-            "cheetahs": tables.starts_table(rows, measured, "cheetah"),
+            "ants": tables.starts_table(measured, "ant"),
+            "fourth": tables.fourth(measured),
+            "cheetahs": tables.starts_table(measured, "cheetah"),
             "arms": heritability_plan.arms(),
             "tests": heritability_plan.tests(),
             "means": tables.means(rows, measured),

@@ -24,7 +24,7 @@ ONE_RULE = {
     "MaxVar, the text's rules": (MAXVAR, "text", ""),
     "standard ES, the text's rules": (STANDARD, "text", ""),
 }
-RING_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)")
+RING_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
 RING_ARMS = {  # of the third and the fourth plan, in the order of the tables
     "ranks": "ranks, one start",
     "whiten": "whitening, one start",
@@ -39,7 +39,12 @@ RING_ARMS = {  # of the third and the fourth plan, in the order of the tables
     "spatial": "spatial ranks, one start",
 }
 NOT_YET = "not run yet"
-CHEETAH_ARMS = {"ranks": "one start", "four": "four own starts", "short": "one start, 30 generations"}
+CHEETAH_ARMS = {
+    "ranks": "one start",
+    "four": "four own starts",
+    "short": "one start, 30 generations",
+    "four-after30": "four own starts, 30 generations",
+}
 
 
 def trained(rows: Sequence[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
@@ -167,33 +172,33 @@ def rings(runs: Sequence[Row], ending: str = second_plan.LATE) -> list[float]:
     return [number(row, f"ring{ending}") / number(row, f"distance{ending}") for row in runs]
 
 
-def ring_runs(rows: Sequence[Row], robot: str = "ant") -> dict[str, dict[int, Row]]:
-    """Return the trainings of the arms of the third and the fourth plan, by arm and seed."""
+def by_arm(rows: Sequence[Row], name: str, robot: str = "ant") -> dict[str, dict[int, Row]]:
+    """Return the rows of the third and the fourth plan by arm and seed; the column `name` has the name of the run."""
     found: dict[str, dict[int, Row]] = {arm: {} for arm in RING_ARMS}  # in their order
-    for row in rows:
-        match, seed = RING_RUN.fullmatch(row["run"]), int(row["seed"])
-        if match and match[1] == robot and row["kind"] == "training" and (match[2] or seed in second_plan.SIX):
-            found.setdefault(match[2] or "ranks", {})[seed] = row
+    for row in sorted(rows, key=lambda row: row["engine"]):  # a measurement in the replica replaces one in Bullet
+        match = RING_RUN.fullmatch(row[name])
+        if match and match[1] == robot and (match[2] or int(match[3]) in second_plan.SIX):
+            found.setdefault(f"{match[2] or 'ranks'}{match[4] or ''}", {})[int(match[3])] = row
     return {arm: dict(sorted(runs.items())) for arm, runs in found.items() if runs}
 
 
-def measured_by_digest(measured: Sequence[Row]) -> dict[str, Row]:
-    """Return the measurements by the digest of the mean; of two engines that of the replica."""
-    return {row["digest"]: row for row in sorted(measured, key=lambda row: row["engine"])}
+def replica_arm(measured: Sequence[Row], arm: str, seeds: Sequence[int], robot: str = "ant") -> list[Row]:
+    """Return the measurements of one arm in the replica, for these seeds."""
+    found = by_arm(measured, "mean", robot).get(arm, {})
+    return [row for seed, row in found.items() if seed in seeds and row["engine"] == "mujoco"]
 
 
 def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
     """Return how many ants of each arm have an even ring in training, and from unseen starts."""
-    by_digest, table = measured_by_digest(measured), []
-    for arm, runs in ring_runs(rows).items():
-        if any(number(row, "generations") < 100 for row in runs.values()):
-            continue
-        elsewhere = [by_digest.get(row["digest"], {}).get("ring", "") for row in runs.values()]
-        even = sum(map(second_plan.has_ring, runs.values()))
-        cells = [f"{even} of {len(runs)}", _each(rings(list(runs.values()))), _each(elsewhere)]
-        cells += [spread(column(runs.values(), f"distance{second_plan.LATE}"))]
-        cells += [_each(column(runs.values(), "correlation_last"))]
-        table.append((RING_ARMS[arm], f"{min(runs)} to {max(runs)}", *cells))
+    elsewhere, table = by_arm(measured, "mean"), []
+    for arm, runs in by_arm(rows, "run").items():
+        if all(number(row, "generations") >= 100 for row in runs.values()):
+            even, trainings = sum(map(second_plan.has_ring, runs.values())), list(runs.values())
+            others = [elsewhere.get(arm, {}).get(seed, {}).get("ring", "") for seed in runs]
+            cells = [f"{even} of {len(runs)}", _each(rings(trainings)), _each(others)]
+            cells += [spread(column(trainings, f"distance{second_plan.LATE}"))]
+            cells += [_each(column(trainings, "correlation_last"))]
+            table.append((RING_ARMS[arm], f"{min(runs)} to {max(runs)}", *cells))
     head = (
         "seeds",
         "runs with an even ring",
@@ -205,9 +210,8 @@ def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
     return lines(("how the ant was trained", *head), table)
 
 
-def starts_table(rows: Sequence[Row], measured: Sequence[Row], robot: str) -> str:
+def starts_table(measured: Sequence[Row], robot: str) -> str:
     """Return what 200 mutations do from 20 unseen starts, by arm and seed."""
-    by_digest, table = measured_by_digest(measured), []
     wanted: dict[str, tuple[Callable[[float], str], str]] = {
         "heritable": (_whole, "heritable"),
         "interaction": (_whole, "interaction"),
@@ -220,29 +224,19 @@ def starts_table(rows: Sequence[Row], measured: Sequence[Row], robot: str) -> st
     else:
         wanted |= {"left": (_percent, "left"), "right": (_percent, "right"), "best_elsewhere": (_one, "best elsewhere")}
     wanted |= {"distance": (_one, "distance"), "distance_of_means": (_one, "of means")}
-    names = RING_ARMS if robot == "ant" else CHEETAH_ARMS
-    for arm, runs in ring_runs(rows, robot).items():
-        for seed, run in runs.items() if arm in names else ():
-            if row := by_digest.get(run["digest"]):
-                cells = [shown(float(row[name])) if row[name] else "-" for name, (shown, _) in wanted.items()]
-                where = " (Bullet, 48 x 8)" if row["engine"] == "bullet" else ""
-                table.append((f"{names[arm]}{where}", f"{seed}", *cells))
+    names, table = RING_ARMS if robot == "ant" else CHEETAH_ARMS, []
+    for arm, runs in by_arm(measured, "mean", robot).items():
+        for seed, row in runs.items() if arm in names else ():
+            cells = [shown(float(row[name])) if row[name] else "-" for name, (shown, _) in wanted.items()]
+            where = " (Bullet, 48 x 8)" if row["engine"] == "bullet" else ""
+            table.append((f"{names[arm]}{where}", f"{seed}", *cells))
     return lines(("how it was trained", "seed", *(words for _, words in wanted.values())), table)
 
 
-def measured_arm(
-    rows: Sequence[Row], measured: Sequence[Row], arm: str, seeds: Sequence[int], robot: str = "ant"
-) -> list[Row]:
-    """Return the measurements in the replica of one arm, for these seeds."""
-    by_digest, runs = measured_by_digest(measured), ring_runs(rows, robot).get(arm, {})
-    found = [by_digest.get(runs[seed]["digest"]) for seed in seeds if seed in runs]
-    return [row for row in found if row and row["engine"] == "mujoco"]
-
-
-def fourth(rows: Sequence[Row], measured: Sequence[Row]) -> str:
+def fourth(measured: Sequence[Row]) -> str:
     """Return the claims of the fourth plan with its verdicts, which wait for all runs."""
-    fixed = measured_arm(rows, measured, "whiten", second_plan.SIX)
-    four, own = (measured_arm(rows, measured, arm, fourth_plan.ANTS) for arm in ("four", "own"))
+    fixed = replica_arm(measured, "whiten", second_plan.SIX)
+    four, own = (replica_arm(measured, arm, fourth_plan.ANTS) for arm in ("four", "own"))
     table, complete = [], len(four) == len(own) == len(fixed) == fourth_plan.RUNS
     for name, words in (("heritable", "heritable variance"), ("share", "share")):
         groups = [column(group, name) for group in (four, fixed, own)]
@@ -254,17 +248,15 @@ def fourth(rows: Sequence[Row], measured: Sequence[Row]) -> str:
         verdict = fourth_plan.heritable_verdict(*groups) if complete else NOT_YET
         table.append((f"ant, four own starts: {words}", found or "-", verdict))
     sectors = [int(value) for value in column(four, "reliable_sectors")]
-    verdict = fourth_plan.ring_verdict(sectors) if sectors else NOT_YET
     shown = f"sectors with a reliable mutation: {', '.join(map(str, sectors))}" if sectors else "-"
+    verdict = fourth_plan.ring_verdict(sectors) if sectors else NOT_YET
     table.append(("ant, four own starts: a reliable ring", shown, verdict))
-    pair = [measured_arm(rows, measured, arm, fourth_plan.CHEETAHS, "cheetah") for arm in ("four", "ranks")]
+    pair = [replica_arm(measured, arm, fourth_plan.CHEETAHS, "cheetah") for arm in ("four", "ranks")]
     found, verdict = "-", NOT_YET
     if min(map(len, pair)) == fourth_plan.RUNS:
         share, amount = ([column(group, name) for group in pair] for name in ("share", "heritable"))
-        (p, above), over = fourth_plan.exceeds(*share), ratio(*amount)
-        found = f"share {ratio(*share)}, p = {p:.2g}; heritable variance {over}"
-        holds, below = above and over.low > fourth_plan.LEAST, fourth_plan.exceeds(*reversed(share))[1]
-        verdict = fourth_plan.HOLDS if holds else fourth_plan.FAILS if below else fourth_plan.UNDECIDED
+        found = f"share {ratio(*share)}, p = {fourth_plan.exceeds(*share)[0]:.2g}; heritable variance {ratio(*amount)}"
+        verdict = fourth_plan.share_verdict(share, ratio(*amount).low)
     table.append(("cheetah, four own starts: share, and no less heritable variance", found, verdict))
     return lines(("claim of the fourth plan", "here", "verdict"), table)
 
