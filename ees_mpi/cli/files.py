@@ -227,7 +227,7 @@ def plan(
 
 @command()
 def presets(name: Annotated[str, Option(usage="[NAME|WORD]")] = "") -> None:
-    """List the presets, all or those with a word; or print the TOML of one."""
+    """List the presets, or print the TOML of one."""
     from ees_mpi import config
     from ees_mpi.commands import api
 
