@@ -69,14 +69,19 @@ class View:
     height: int = 240
 
 
-class Drawable(Evaluator, Protocol):
-    """An evaluator that can be filmed: its outcomes have the same bits as those of `Task.open`."""
+@runtime_checkable
+class Placed(Evaluator, Protocol):
+    """An evaluator that says where a rollout is, so that the trails of several rollouts can be drawn together."""
 
     on_step: Callable[[int], None] | None  # called with the number of finished steps, from 0 on
     step_seconds: float  # simulated seconds of one step
 
     def place(self) -> tuple[float, ...]:
         """Return the present position of the robot, as its behaviour counts it; empty if the task has none."""
+
+
+class Drawable(Placed, Protocol):
+    """An evaluator that can be filmed: its outcomes have the same bits as those of `Task.open`."""
 
     def picture(self) -> Pixels:
         """Draw the present moment; its size may differ from the requested one."""
@@ -211,8 +216,16 @@ class Task(Part, frozen=True):
         return 0.0
 
     @property
-    def axes(self) -> int:  # how many of the last behaviour numbers are the final position; 0: none is
+    def axes(self) -> int:  # how many of the last behaviour numbers are a place; 0: none is
         return 0
+
+    def axes_of(self, behavior_dim: int) -> int:
+        """Return `axes` of behaviours of this length, which a run file knows: no rollout is needed to find it."""
+        return self.axes
+
+    @property
+    def begins_at_origin(self) -> bool:  # whether places are those of a robot: final x and y, from the start at 0 on
+        return self.axes > 0
 
     @property
     def layers(self) -> tuple[int, ...]:  # the sizes of the policy's layers; empty: the task has no policy
@@ -265,6 +278,10 @@ class Task(Part, frozen=True):
     @property
     def starts(self) -> str | None:  # own, common or fixed; None: not set (`generation/rollouts.py`)
         return None
+
+    @property
+    def varied_starts(self) -> bool:  # whether two seeds are known to give two starts
+        return False
 
     @property
     def common_starts(self) -> bool:  # whether all individuals of a generation have the same starts

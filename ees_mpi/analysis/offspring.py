@@ -57,17 +57,22 @@ def positions(run: Run, generation: int) -> Floats:
 
 
 def position_dim(run: Run) -> int:
-    """Return the length of a final position, or of the behavior of a task without positions."""
+    """Return the length of a place, or of the behavior of a task without places."""
     return _axes(run) or int(run["behavior"].shape[2])
 
 
 def has_positions(run: Run) -> bool:
-    """Return whether the behaviors of a run are final positions."""
+    """Return whether the behaviors of a run are final positions of robots, which began at the origin."""
+    return has_places(run) and run.config.task.begins_at_origin
+
+
+def has_places(run: Run) -> bool:
+    """Return whether the behaviors of a run are places: final positions, or one or two numbers of another task."""
     return _axes(run) > 0
 
 
 def _axes(run: Run) -> int:
-    return 0 if run.whole_behavior else run.config.task.axes
+    return 0 if run.whole_behavior else run.config.task.axes_of(int(run["behavior"].shape[2]))
 
 
 def axis_names(run: Run) -> list[str]:

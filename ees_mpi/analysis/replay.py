@@ -16,13 +16,13 @@ import numpy as np
 from ees_mpi.analysis import video
 from ees_mpi.analysis.labels import subject
 from ees_mpi.analysis.offspring import extremes, positions
-from ees_mpi.analysis.together import Scene
+from ees_mpi.analysis.together import Scene, balls
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
 from ees_mpi.commands.verify import differences, repeat
-from ees_mpi.contracts import Drawable, Evaluator, Limbed, View
+from ees_mpi.contracts import Drawable, Evaluator, Limbed, Placed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
 from ees_mpi.foreign.policy_files import PolicySource
@@ -228,21 +228,28 @@ def _repeat_mean(run: Run, evaluator: Evaluator, g: int, component: int) -> Repe
 
 
 def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
-    """Open the task of a run: in front of a camera, for a scene of limbs, or without a video."""
+    """Open the task of a run: in front of a camera, for a scene of limbs or places, or without a video."""
     if request.video and not request.together:
         return film(run, View(*size))
     with before_rollouts():
         evaluator = run.config.task.open(run.config.run.seed)
-    if request.together and not isinstance(evaluator, Limbed):
-        evaluator.close()
+    if not request.together or isinstance(evaluator, Limbed):
+        return evaluator
+    has_place = run.config.task.axes in (1, 2)
+    if has_place and isinstance(evaluator, Placed):
+        return evaluator
+    evaluator.close()
+    drawable = run.config.task.film(run.config.run.seed, View(*size)) if has_place else None
+    if drawable is None:
         raise RunFileError(
-            f"the task {task_name(run.config)} of {run.path} has no limbs that can be drawn together; expected a "
-            "robot of Bullet or MuJoCo; or leave out --together"
+            f"the task {task_name(run.config)} of {run.path} has no limbs and no places that can be drawn together; "
+            "expected a robot of Bullet or MuJoCo, or an environment whose behaviour is one or two numbers "
+            "(task.axes); or leave out --together"
         )
-    return evaluator
+    return drawable
 
 
-Recorded = tuple[list[Any], Replayed]  # pictures or limbs, and the result
+Recorded = tuple[list[Any], Replayed]  # pictures, limbs or places, and the result
 
 
 def _sheet(
@@ -250,24 +257,48 @@ def _sheet(
 ) -> video.Sheet | Scene:
     """Return the frames of a video: films side by side, or all robots in one scene."""
     if not request.together:
-        return video.Sheet([(_film_title(run, result.choice), frames) for frames, result in recorded], *size)
+        return video.Sheet([_film_of(run, frames, result) for frames, result in recorded], *size)
     kind = "mutations of one network" if request.mutations else f"of generation {recorded[0][1].choice.generation}"
-    walks = [np.array(frames) for frames, _ in recorded]
-    return Scene(walks, run.config.task.axes, size, seconds, f"{len(recorded)} {kind}")
+    walks, axes, title = [np.array(frames) for frames, _ in recorded], run.config.task.axes, f"{len(recorded)} {kind}"
+    if walks[0].ndim == 3:
+        return Scene(walks, axes, size, seconds, title)
+    if any(len(walk) == 0 for walk in walks):
+        raise RunFileError(f"{run.path}: a rollout has no finite place that can be drawn; leave out --together")
+    placed, unit = balls(walks)
+    return Scene(placed, axes, size, seconds, f"{title}: places, from the start on", unit)
+
+
+def _film_of(run: Run, shots: Sequence[video.Shot], result: Replayed) -> video.Film:
+    """Return the film of one policy; of a task that is no robot, the caption has the behaviour and the std."""
+    choice, (valid, *_), behavior = result.choice, result.again.evaluated, result.again.evaluated[LOGGED:]
+    title = _film_title(run, choice)
+    if run.config.task.begins_at_origin:
+        return video.Film(title, shots)
+    shown = ", ".join(f"{value:.4g}" for value in behavior[:3]) + (", ..." if len(behavior) > 3 else "")
+    std = "" if choice.individual is None else f"std {_std(run, choice.generation):.3g}"
+    return video.Film(title, shots, (f"behaviour {shown}" if valid else "not finite", std))
+
+
+def _std(run: Run, generation: int) -> float:
+    """Return the standard deviation of the mutations of a generation; the median of a learned one."""
+    return float(np.median(run["std"][generation] if "std" in run.names else run.config.population.std))
 
 
 def _recorded(run: Run, actor: Any, choice: Choice, request: ReplayRequest, every: int, bar: Any) -> Recorded:
-    """Replay one policy; return pictures of its first rollout, or its limbs [n, 7] if `together`; and the result."""
+    """Replay one policy; return pictures of its first rollout, if `together` its limbs or places; and the result."""
     frames: list[Any] = []
     last = math.inf if request.seconds is None else request.seconds / actor.step_seconds
-    steps, rollouts, filming = 0, 0, True
+    steps, rollouts, filming, limbed = 0, 0, True, isinstance(actor, Limbed)
 
     def shoot() -> None:
         if not request.together:
             frames.append(video.Shot.of(steps * actor.step_seconds, actor.place(), actor.picture()))
             return
-        limbs = actor.limbs()
-        frames.append(limbs if np.isfinite(limbs).all() else frames[-1])  # unstable physics: the robot stays
+        now = actor.limbs() if limbed else np.array(actor.place())
+        if now.size and np.isfinite(now).all():
+            frames.append(now)
+        elif frames:  # unstable physics: the robot stays
+            frames.append(frames[-1])
 
     def on_step(step: int) -> None:
         nonlocal steps, rollouts, filming

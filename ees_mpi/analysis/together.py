@@ -17,6 +17,9 @@ from ees_mpi.outcomes import Floats
 
 Color = tuple[int, int, int]
 
+BALL = 0.35  # radius of a place, in units of the floor
+ROUND = (1, 2, 5, 10)  # numbers at the marks, times a power of ten
+
 SMOOTH = 3  # everything is drawn so many times larger and then reduced
 LENS = math.radians(28.0)  # from the lower edge of the picture to the upper
 ELEVATION = {1: math.radians(30.0), 2: math.radians(42.0)}  # of the camera above the floor, by the axes of movement
@@ -77,24 +80,52 @@ def color_of(hue: float, lightness: float, chroma: float) -> Color:
     return red, green, blue
 
 
+def balls(walks: Sequence[Floats]) -> tuple[list[Floats], float]:
+    """Return places, [frames, 1 or 2] of each walk, as robots of one ball, and the length of a unit of the floor.
+
+    The start of the first walk is in the middle. The unit makes the farthest place about four marks away.
+    """
+    begin = walks[0][0]
+    quarter = max(float(np.abs(walk - begin).max()) for walk in walks) / 4 or 1.0
+    power = 10.0 ** math.floor(math.log10(quarter))
+    unit = next(number * power for number in ROUND if number * power >= 0.999 * quarter) / MARK
+    limbs = []
+    for walk in walks:
+        ball = np.full((len(walk), 1, 7), BALL)
+        ball[..., [1, 4]] = 0.0
+        for axis, column in enumerate((walk - begin).T / unit):
+            ball[:, 0, axis] = ball[:, 0, 3 + axis] = column
+        limbs.append(ball)
+    return limbs, unit
+
+
 class Scene:
     """The frames of a video of several robots.
 
     walks: of each robot its limbs, [frames, n, 7]: both ends and the radius of a capsule
     axes: 1 if the robots move along x only; then each has its own lane
+    unit: the number that one unit of the floor stands for
 
     A robot whose walk is shorter than the others stays where it ends.
     """
 
-    def __init__(self, walks: Sequence[Floats], axes: int, size: tuple[int, int], frame_seconds: float, title: str):
+    def __init__(
+        self,
+        walks: Sequence[Floats],
+        axes: int,
+        size: tuple[int, int],
+        frame_seconds: float,
+        title: str,
+        unit: float = 1.0,
+    ):
         _, self._image, self._draw, fonts, _ = packages()
         self.width, self.height = size
         self._large = (self.width * SMOOTH, self.height * SMOOTH)
-        self._title, self._seconds, self._axes = title, frame_seconds, axes
+        self._title, self._seconds, self._axes, self._unit = title, frame_seconds, axes, unit
         self._font = fonts.load_default(13 * SMOOTH)
         self.count = max(len(walk) for walk in walks)
         limbs = np.stack([np.concatenate([w, np.repeat(w[-1:], self.count - len(w), axis=0)]) for w in walks], axis=1)
-        self._length = float(np.ptp(limbs[0, 0][:, [0, 3]]))  # of a robot
+        self._length = float(np.ptp(limbs[0, 0][:, [0, 3]])) or 1.0  # of a robot; a ball has none
         if axes == 1:
             lanes = (np.arange(len(walks)) - (len(walks) - 1) / 2) * LANE * self._length
             limbs[..., [1, 4]] += lanes[:, None, None]
@@ -158,7 +189,7 @@ class Scene:
     def _label(self, draw: Any, camera: Pinhole, place: Floats, number: int) -> None:
         x, y = camera.project(place)[0].tolist()
         if 0 < x < self._large[0] and 0 < y < self._large[1]:
-            draw.text((x, y), str(number), TEXT, self._font, anchor="mm")
+            draw.text((x, y), f"{number * self._unit:g}", TEXT, self._font, anchor="mm")
 
     def _shadows(self, draw: Any, camera: Pinhole, number: int) -> None:
         ends = self._ends[number].copy()

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from ees_mpi.errors import EesError, MissingExtra
 from ees_mpi.files import replaced
 
 CAPTION = 44  # height in pixels of the caption under a picture
+LINE = 18  # of one more line in it
+NARROWEST = 200  # width in pixels of a panel, unless a smaller one is asked for
 MAP = 0.28  # side of the map, as a share of a picture's height
 WHITE, BLACK, GREY, ORANGE = (255, 255, 255), (30, 34, 40), (150, 158, 168), (214, 96, 40)
 SCREEN = 16 / 9
@@ -54,7 +56,12 @@ class Shot:
         return all(map(math.isfinite, self.position))
 
 
-Film = tuple[str, Sequence[Shot]]  # a title, and the pictures of one individual in order
+class Film(NamedTuple):
+    """The pictures of one individual in order, and its caption."""
+
+    title: str
+    shots: Sequence[Shot]
+    own: tuple[str, str] | None = None  # the lines of an own task: behaviour, std; None: the present x and y
 
 
 def packages() -> tuple[Any, ...]:
@@ -78,6 +85,16 @@ def grid(count: int, width: int, height: int) -> tuple[int, int]:
     return columns, -(-count // columns)
 
 
+def fitting(picture: Sequence[int], width: int, height: int) -> tuple[int, int]:
+    """Return the even size of a panel, at most the given one, that has the shape of a picture [height, width, 3].
+
+    It stays wide enough for its caption.
+    """
+    scale = min(width / picture[1], height / picture[0])
+    across, down = (max(2, 2 * round(side * scale / 2)) for side in (picture[1], picture[0]))
+    return max(across, min(width, NARROWEST)), down
+
+
 def write(out: Path, frames: Iterator[Pixels], size: str, fps: float, tick: Callable[[], object]) -> None:
     """Write a video; the suffix of its name says its kind. ffmpeg gets the frames, and says errors into a file."""
     kind = GIF if out.suffix.lower() == ".gif" else H264
@@ -99,42 +116,55 @@ def write(out: Path, frames: Iterator[Pixels], size: str, fps: float, tick: Call
         raise EesError(f"--video {out} could not be written: {error}") from None
 
 
+def _path(film: Film, shots: Sequence[Shot]) -> list[tuple[float, ...]]:
+    """Return the finite positions of a film; those of an own task relative to its first one: 0 is no start there."""
+    path = [shot.position for shot in shots if shot.position and shot.finite]
+    begin = path[0] if path and film.own else (0.0, 0.0)
+    return [tuple(value - first for value, first in zip(place, begin, strict=False)) for place in path]
+
+
 class Sheet:
     """Films in a grid, with maps of one scale to compare them; a shorter film stays at its last picture."""
 
     def __init__(self, films: Sequence[Film], width: int, height: int):
         _, self._image, self._draw, fonts, self._operations = packages()
-        self._films, self._w, self._h = films, width, height
-        self._columns, rows = grid(len(films), width, height + CAPTION)
-        self.width, self.height = self._columns * width, rows * (height + CAPTION)
-        self.count = max(len(shots) for _, shots in films)
+        self._films, (self._w, self._h) = films, fitting(films[0].shots[0].shape, width, height)
+        self._caption = CAPTION + LINE * any(film.own for film in films)
+        self._columns, rows = grid(len(films), self._w, self._h + self._caption)
+        self.width, self.height = self._columns * self._w, rows * (self._h + self._caption)
+        self.count = max(len(film.shots) for film in films)
         self._large, self._small = fonts.load_default(15), fonts.load_default(13)
-        distances = [abs(v) for _, shots in films for shot in shots for v in shot.position if math.isfinite(v)]
-        self._reach = max([1.0, *distances])
+        distances = [abs(v) for film in films for place in _path(film, film.shots) for v in place]
+        self._reach = max(distances, default=0.0) or 1.0
+        if not any(film.own for film in films):
+            self._reach = max(1.0, self._reach)
 
     def frames(self) -> Iterator[Pixels]:
         for number in range(self.count):
             sheet = self._image.new("RGB", (self.width, self.height), WHITE)
-            for place, (title, shots) in enumerate(self._films):
-                corner = (place % self._columns * self._w, place // self._columns * (self._h + CAPTION))
-                sheet.paste(self._panel(title, shots[: number + 1]), corner)
+            for place, film in enumerate(self._films):
+                corner = (place % self._columns * self._w, place // self._columns * (self._h + self._caption))
+                sheet.paste(self._panel(film, film.shots[: number + 1]), corner)
             yield np.ascontiguousarray(sheet)
 
-    def _panel(self, title: str, shots: Sequence[Shot]) -> Any:
+    def _panel(self, film: Film, shots: Sequence[Shot]) -> Any:
         """Draw the last picture of a film so far, its caption and the path of the robot."""
         shot = shots[-1]
-        panel = self._image.new("RGB", (self._w, self._h + CAPTION), WHITE)
+        panel = self._image.new("RGB", (self._w, self._h + self._caption), WHITE)
         picture = self._image.fromarray(shot.pixels)
-        panel.paste(self._operations.pad(picture, (self._w, self._h), color=GREY), (0, 0))
+        panel.paste(self._operations.pad(picture, (self._w, self._h), color=WHITE), (0, 0))
         draw = self._draw.Draw(panel)
-        draw.text((8, self._h + 4), title, BLACK, self._large)
-        numbers = "   ".join(f"{axis} {value:+.2f}" for axis, value in zip("xy", shot.position, strict=False))
-        draw.text((8, self._h + 24), numbers if shot.finite else "not finite", BLACK, self._small)
-        draw.text((self._w - 8, self._h + 24), f"{shot.seconds:.1f} s", GREY, self._small, anchor="ra")
-        path = [(*shot.position, 0.0)[:2] for shot in shots if shot.position and shot.finite]  # of a cheetah y is 0
+        draw.text((8, self._h + 4), film.title, BLACK, self._large)
+        place = "   ".join(f"{axis} {value:+.2f}" for axis, value in zip("xy", shot.position, strict=False))
+        lines = film.own or (place if shot.finite else "not finite",)
+        for number, line in enumerate(lines):
+            draw.text((8, self._h + 24 + LINE * number), line, BLACK, self._small)
+        bottom = self._h + self._caption - CAPTION + 24
+        draw.text((self._w - 8, bottom), f"{shot.seconds:.1f} s", GREY, self._small, anchor="ra")
+        path = [(*place, 0.0)[:2] for place in _path(film, shots)]  # of a cheetah y is 0
         if path:
             self._map(draw, path)
-        draw.line((self._w - 1, 0, self._w - 1, self._h + CAPTION), WHITE)
+        draw.line((self._w - 1, 0, self._w - 1, self._h + self._caption), WHITE)
         return panel
 
     def _map(self, draw: Any, path: Sequence[tuple[float, ...]]) -> None:

@@ -7,8 +7,9 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -16,9 +17,12 @@ from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Option, path_of, whole
 from ees_mpi.commands.requests import Json, KeyChanges, Overwrite, RunArgument, RunArguments, SourceArgument, changes_of
-from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.errors import ConfigError, EesError, RunFileError
 from ees_mpi.registry import unknown
 from ees_mpi.terminal import say_on_stderr
+
+if TYPE_CHECKING:
+    from ees_mpi.config import Config
 
 MOST_SEEDS = 10_000
 DOCS = Path(__file__).parents[1] / "docs"
@@ -170,7 +174,7 @@ def config(
         every = listing.sections()
         echo(json.dumps(listing.data(every, values)) if as_json else "\n".join(listing.text(every, values)))
     elif resolved:
-        _print_notes(resolved.notes)
+        _print_notes(resolved, with_starts=isinstance(source_of(source), str))  # a run file's code does not run here
         echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
 
 
@@ -195,9 +199,14 @@ def sweep(
         echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str((out or Path()) / file)]))
 
 
-def _print_notes(notes: Sequence[str]) -> None:
-    """Print notes on the changes by `--set`, on stderr: stdout is for the config."""
-    for note in notes:
+def _print_notes(config: "Config", with_starts: bool = True) -> None:
+    """Print notes on the changes by `--set` and on the starts of rollouts, on stderr: stdout is for the config."""
+    from ees_mpi.generation.rollouts import starts_note
+
+    notes = list(config.notes)
+    with suppress(EesError):  # the environment may not be installed here
+        notes += [starts_note(config)] if with_starts else []
+    for note in filter(None, notes):
         say_on_stderr(f"ees-mpi: note: {note}\n")
 
 
@@ -220,7 +229,7 @@ def plan(
     machine.check_threads()
     ranks = ranks or len(os.sched_getaffinity(0))
     loaded = load(source, changes_of(settings))
-    _print_notes(loaded.notes)
+    _print_notes(loaded)
     facts = estimate(loaded, ranks, ranks_per_node or ranks, measured_costs(loaded))
     echo(json.dumps(facts) if as_json else "\n".join(describe(facts)))
 

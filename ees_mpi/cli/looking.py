@@ -7,7 +7,7 @@ import click
 
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
-from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Option, whole
+from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Option, path_of, whole
 from ees_mpi.commands.requests import Cell, CompareRequest, FigureRequest, Generation, Json, ReplayRequest, RunArguments
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
@@ -25,15 +25,14 @@ def figure(
     runs: RunArguments = (),
     listing: Annotated[bool, Option("List the figures, and the runs that each needs.", usage="--list")] = False,
 ) -> None:
-    from ees_mpi.analysis.figures.catalog import FIGURES, draw
+    from ees_mpi.analysis.figures.catalog import draw, is_known, listed, suiting
 
     if listing:
-        for known, recipe in FIGURES.items():
-            echo(f"{known:20} {recipe.paper:8} {recipe.needs}")
+        echo("\n".join(listed()))
         return
-    if not name:
-        raise ConfigError("expected NAME RUN.h5 ...; --list prints the names")
-    echo(str(draw(name, runs, request)))
+    if not is_known(name) and (name.endswith(".h5") or Path(name).is_file()):
+        runs, name = [path_of(name), *runs], ""
+    echo(str(draw(name or suiting(runs), runs, request)))
 
 
 @command(trusts=True)

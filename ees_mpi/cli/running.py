@@ -1,6 +1,7 @@
 """The commands that run on all ranks: train, resume, verify, sample, adapt, measure, signal, doctor."""
 
 import contextlib
+import itertools
 import sys
 from functools import partial
 from pathlib import Path
@@ -93,10 +94,8 @@ def adapt(request: requests.AdaptRequest) -> None:
 def measure(
     request: requests.MeasureRequest,
     cell: requests.Cell = 1.0,
-    as_json: Annotated[bool, Option("With --starts: one JSON object instead of the tables.", usage="--json")] = False,
+    as_json: Annotated[bool, Option("One JSON object instead of the tables.", usage="--json")] = False,
 ) -> None:
-    if as_json and request.starts is None:
-        raise ConfigError("--json: expected --starts, too; `ees-mpi metrics FILE --json` has the other measures")
     picture = request.target.with_suffix(".png")
     figures = {"measure": picture}
     if request.starts:
@@ -125,14 +124,19 @@ def measure(
 def _show(measured: Path, figures: dict[str, Path], cell: float, as_json: bool) -> None:
     """Print the tables of a file of `measure`, and draw its figures beside it."""
     from ees_mpi.analysis.figures.catalog import draw
-    from ees_mpi.analysis.numbers.heritability import describe
-    from ees_mpi.analysis.numbers.summaries import table_of_stds
+    from ees_mpi.analysis.labels import label
+    from ees_mpi.analysis.numbers import heritability
+    from ees_mpi.analysis.numbers.summaries import at_stds, table_of_stds
+    from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.store.reader import open_run
 
-    lines = [] if as_json else list(table_of_stds(measured, cell))
-    if "starts" in figures:
-        with open_run(measured) as run:
-            lines += describe(run, as_json)
+    with open_run(measured) as run:
+        if as_json:
+            more = heritability.facts(run) if "starts" in figures else itertools.repeat({})
+            rows = [{**row, **found} for row, found in zip(at_stds(run, cell), more, strict=False)]
+            lines = [to_json({"file": str(measured), "label": label(run), "stds": rows})]
+        else:
+            lines = [*table_of_stds(measured, cell), *(heritability.describe(run) if "starts" in figures else [])]
     for line in lines:
         echo(line)
     try:

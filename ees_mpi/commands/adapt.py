@@ -3,20 +3,21 @@
 import json
 import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.export import check_policy, loader_of, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, read_own
-from ees_mpi.commands.requests import AdaptRequest
+from ees_mpi.commands.requests import AdaptRequest, changes_of
 from ees_mpi.commands.shelf import output_beside
 from ees_mpi.config import Config, check_kept
 from ees_mpi.contracts import Say, Task
@@ -24,8 +25,10 @@ from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import replaced
 from ees_mpi.generation.evaluation import Evaluation, from_starts
 from ees_mpi.generation.results import Adapted
+from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import fold, texts
@@ -34,6 +37,7 @@ from ees_mpi.store.safety import damage_reported, open_hdf5
 from ees_mpi.tasks.locomotion import PolicyTask, across, angle_of, direction_name
 
 FORMAT = "ees_mpi adaptation"
+ROLLOUTS = "task.rollouts"
 MUTATIONS = 40
 
 
@@ -77,14 +81,16 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         angle = angle_of(direction, "--direction")
     out = Path(request.out or output_beside(run, f"-adapt-{direction_name(angle)}.h5"))
     check_target(ranks, run, out, request.overwrite)
-    parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request))
+    with ranks.together():
+        one_start, settings = _split(changes_of(request.settings))
+    parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request, one_start), settings)
     task, policy = parent.config.task, None if request.policy is None else Path(request.policy)
     with ranks.together():
         if policy and ranks.is_root:
             if out.resolve() in (policy.resolve(), loader_of(policy).resolve()):
                 raise ConfigError(f"--policy {policy}: it or its loader would replace -o {out}; choose another name")
             check_policy(policy, task, run, request.overwrite, "--policy")
-        task = task.toward(angle)
+        task = _from_one_start(task.toward(angle)) if one_start else task.toward(angle)
         if task.heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
         records = len(task.marks) if isinstance(task, PolicyTask) else 1
@@ -133,7 +139,22 @@ def _write_policy(out: Path, task: PolicyTask, parent: Parent, adapted: Adapted)
     write_policy(out, task, start, adapted.parameters, about["training_steps"])
 
 
-def _to_adapt(config: Config, request: AdaptRequest) -> Config:
+def _split(settings: Sequence[Setting]) -> tuple[bool, list[Setting]]:
+    """Return whether the best mutation is chosen from one start, `task.rollouts=1`, and the other settings."""
+    others = [setting for setting in settings if key_of(setting) != ROLLOUTS]
+    for setting in settings:
+        if key_of(setting) == ROLLOUTS and tables({}, [setting], "--set")["task"]["rollouts"] != 1:
+            raise ConfigError(f"{shown(setting)}: expected {ROLLOUTS}=1, or no setting: the run's own starts")
+    return len(others) < len(settings), others
+
+
+def _from_one_start(task: Task) -> Task:
+    """Return the task with one rollout of each individual, from the same start for all."""
+    has_starts = {"rollouts", "starts"} <= set(task.__struct_fields__)
+    return msgspec.structs.replace(task, rollouts=1, starts="fixed") if has_starts else task
+
+
+def _to_adapt(config: Config, request: AdaptRequest, one_start: bool) -> Config:
     """Return the config of a run's mutations; that of the run, if its method adapts in another way."""
     check_kept(config, path_of(request.run))
     if config.method.name != "maml":
@@ -141,8 +162,9 @@ def _to_adapt(config: Config, request: AdaptRequest) -> Config:
     if config.population.has_individuals:
         sample = f"is a sample of a {config.method.algorithm} run"
         raise RunFileError(f"{path_of(request.run)} {sample}; adapt the run itself")
-    if request.mutations is not None or request.std is not None:
-        raise ConfigError(f"--mutations and --std: a {config.method.algorithm} run has no mutations; leave them out")
+    if request.mutations is not None or request.std is not None or one_start:
+        options = f"--mutations, --std and --set {ROLLOUTS}"
+        raise ConfigError(f"{options}: a {config.method.algorithm} run has no mutations; leave them out")
     return config
 
 
@@ -152,14 +174,31 @@ def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[Adapted,
     evaluation = Evaluation(config, noise, ranks)
     outcomes = offspring_of(evaluation, parent.state.learned, drawn, parent.statistics)
     best = int(np.argmax(np.where(outcomes.valid, outcomes.fitness, -np.inf)))
+    chosen = _how_chosen(config)
     adapted = Adapted(
         config.population.individual(parent.state.learned, drawn, best, noise),
         "mutation",
-        {"std": parent.std, "best": best, "adaptation_steps": int(outcomes.length.sum())},
+        {
+            "std": parent.std,
+            "best": best,
+            "adaptation_steps": int(outcomes.length.sum()),
+            "rollouts": config.task.rollouts,
+            "chosen": chosen,
+        },
         {"mutations": {"fitness": outcomes.fitness, "behavior": outcomes.behavior, "offset": drawn.offset}},
-        f"best of {config.population.size} mutations went {outcomes.fitness[best]:.3f} towards {{direction}}",
+        f"best of {config.population.size} mutations, chosen {chosen}, went {outcomes.fitness[best]:.3f} towards "
+        "{direction}",
     )
     return adapted, evaluation
+
+
+def _how_chosen(config: Config) -> str:
+    """Return the starts by which mutations are compared."""
+    count = config.task.rollouts
+    if has_one_start(config) or (count == 1 and config.task.common_starts):
+        return "from one start"
+    own = "" if config.task.common_starts else "own "
+    return f"by the mean of {count} {own}starts" if count > 1 else "from one own start each"
 
 
 def score(

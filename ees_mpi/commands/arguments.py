@@ -188,7 +188,7 @@ def _panel(name: str, text: str) -> tuple[int, int]:
 POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-LARGEST)
 POSITIVES = Kind(_numbers, lambda word: [float(part) for part in word.split(",")], "S[,S...]")
 NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
-DIRECTION = Kind(_direction, metavar="left|right|45deg")
+DIRECTION = Kind(_direction, metavar="left|right|up|down|45deg")
 TEXT = Kind(lambda name, value: value)
 LABEL = Kind(_text)
 WORDS = Kind(lambda name, value: _text(name, value) if isinstance(value, str) else _names(name, value))

@@ -127,6 +127,7 @@ def _adaptation(path: Path) -> Facts:
             "objective": adaptation.algorithm,
             "seed": config["run"]["seed"],
             "adapted_by": str(facts["method"]),
+            **({"chosen": str(facts["chosen"])} if "chosen" in facts else {}),
             "direction": float(facts["direction"]),
             "evaluations": len(adaptation.fitness),
             "of_run": adaptation.run,

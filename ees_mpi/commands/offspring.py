@@ -76,7 +76,8 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     run = path_of(request.run)
     out = Path(request.out or shelf.output_beside(run, "-sample.h5"))
     check_target(ranks, run, out, request.overwrite)
-    parent = read_own(ranks, request, run, lambda config: offspring(config, request.count, request.std))
+    settings = changes_of(request.settings)
+    parent = read_own(ranks, request, run, lambda config: offspring(config, request.count, request.std), settings)
     drawn, noise = draw(ranks, parent, "sample", parent.about["generation"])
     with ranks.together():
         if request.component is not None:
@@ -89,10 +90,13 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
 
 
 def read_own(
-    ranks: Ranks, request: SampleRequest | AdaptRequest, run: Path, change: Callable[[Config], Config]
+    ranks: Ranks,
+    request: SampleRequest | AdaptRequest,
+    run: Path,
+    change: Callable[[Config], Config],
+    settings: Sequence[Setting],
 ) -> Parent:
     """Read a run, or a policy that was exported from it, in its own task; only the engine can be another one."""
-    settings = changes_of(request.settings)
     with ranks.together():
         for setting in settings:
             if key_of(setting) not in ENGINE_KEYS:

@@ -149,7 +149,16 @@ class AdaptRequest:
     ] = None
     generation: StateOf = None
     std: Std = None
-    settings: EngineChanges = None
+    settings: Annotated[
+        Changes,
+        Option(
+            "Evaluate with another task.engine or task.device; task.rollouts=1: choose the mutation from one start, "
+            "where the run's own are judged by several.",
+            SETTINGS,
+            "--set KEY=VALUE",
+            many=True,
+        ),
+    ] = None
     overwrite: Overwrite = False
     trust: Trust = False
 
@@ -211,7 +220,10 @@ class SignalRequest:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FigureRequest:
-    """Draw one of the paper's figures from run files."""
+    """Draw one of the paper's figures from run files.
+
+    Without NAME, the one that suits the behaviour: `ees-mpi figure RUN.h5`.
+    """
 
     out: Annotated[Path | None, Option("PNG, PDF or SVG.  [default: NAME.png]", FILE, "-o, --out FILE")] = None
     generation: Annotated[

@@ -12,6 +12,7 @@ from ees_mpi import machine
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
+from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.own import sources
@@ -169,6 +170,8 @@ def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: st
     workers = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
     say(f"{prepared.path}: generations {first} to {config.run.generations} on {workers}")
     for note in config.notes:
+        say(f"note: {note}")
+    if not prepared.sessions and (note := starts_note(config)):
         say(f"note: {note}")
     if warning := observation_warning(config):
         say(f"warning: {warning}")

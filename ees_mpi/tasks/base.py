@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from ees_mpi.contracts import Task
+from ees_mpi.errors import ConfigError
 from ees_mpi.registry import key, own
 from ees_mpi.registry.own import Result
 
@@ -19,6 +20,10 @@ Terminate = Annotated[Literal["never", "environment"], key("Whether the environm
 ResetSeed = Annotated[
     Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
 ]
+Axes = Annotated[
+    Annotated[int, msgspec.Meta(ge=0)] | None,
+    key("How many of the last numbers of the behaviour are a place; not set: all of them, if there are one or two."),
+]
 START = (
     "The starts of rollouts. fixed: always the same, the first that of reset_seed; common: new in each generation, "
     "the same for all individuals; own: new in each generation for each antithetic pair"
@@ -28,6 +33,13 @@ StartsOrNone = Annotated[
     Literal["own", "common", "fixed"] | None,
     key(f"{START}; not set: one rollout as fixed, several as own, but for each individual."),
 ]
+
+
+def place_numbers(axes: int | None, numbers: int) -> int:
+    """Return how many of the last numbers of a behaviour are a place; `axes`: the key, `numbers`: all of them."""
+    if axes is not None and axes > numbers:
+        raise ConfigError(f"task.axes: the behaviour has {numbers} numbers; expected 0 to {numbers}, got {axes}")
+    return axes if axes is not None else numbers if numbers <= 2 else 0
 
 
 def once(task: Task, name: str, compute: Callable[[], Result]) -> Result:

@@ -18,7 +18,7 @@ from ees_mpi.errors import ConfigError, OwnCodeError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import Guard, calling, make_once
-from ees_mpi.tasks.base import Deterministic, ResetSeed, RolloutCount, Share, StartsOrNone
+from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, Share, StartsOrNone, place_numbers
 
 KEY = "task.function"
 
@@ -40,6 +40,7 @@ class CustomTask(Task, frozen=True):
     rollouts: RolloutCount = 1
     starts: StartsOrNone = None
     reset_seed: ResetSeed = None
+    place: Axes = msgspec.field(default=None, name="axes")
 
     share: Annotated[
         Share | None,
@@ -55,11 +56,23 @@ class CustomTask(Task, frozen=True):
     parameters = member("parameters", int)
     behavior_dim = member("behavior_dim", int)
     observation_dim = member("observation_dim", int, 0)
-    axes = member("axes", int, 0)
     layers = member("layers", tuple, ())
     steps = member("steps", int, 1)
     device = member("device", str, "cpu")
     sizes_known = False
+
+    @property
+    def axes(self) -> int:
+        return self.axes_of(self.behavior_dim)
+
+    def axes_of(self, behavior_dim: int) -> int:
+        """Return the key `axes`, or the member of the class, or else all numbers if there are one or two."""
+        own: int = self.read("axes", int, -1) if self.place is None else -1
+        return own if own >= 0 else place_numbers(self.place, behavior_dim)
+
+    @property
+    def begins_at_origin(self) -> bool:
+        return self.place is None and self.read("axes", int, 0) > 0
 
     def read(self, name: str, kind: type, *default: Any) -> Any:
         """Return the value of a member of the user's task, or the default."""
@@ -122,7 +135,7 @@ class CustomTask(Task, frozen=True):
 
     def check(self) -> None:
         """Read the members that a run needs, and evaluate one individual."""
-        _ = self.observation_share, self.device
+        _ = self.observation_share, self.device, self.axes
         start = self.initial(np.random.default_rng(0))
         if start.shape != (self.parameters,):
             raise ConfigError(f"{self.own_code}: initial() has shape {start.shape}; expected ({self.parameters},)")

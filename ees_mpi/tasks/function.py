@@ -11,6 +11,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Task
@@ -18,7 +19,7 @@ from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.own import calling, function
-from ees_mpi.tasks.base import Deterministic, ResetSeed, RolloutCount, StartsOrNone
+from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, StartsOrNone, place_numbers
 
 KEY = "task.function"
 ROWS = 64  # individuals of a batch
@@ -55,6 +56,13 @@ class Function(Task, frozen=True):
     rollouts: RolloutCount = 1
     starts: StartsOrNone = None
     reset_seed: ResetSeed = None
+    place: Axes = msgspec.field(default=None, name="axes")
+
+    begins_at_origin = False
+
+    @property
+    def axes(self) -> int:
+        return place_numbers(self.place, self.behavior_dim)
 
     @property
     def label(self) -> str:
@@ -67,6 +75,10 @@ class Function(Task, frozen=True):
     @property
     def in_program(self) -> bool:
         return ":" not in self.function
+
+    @property
+    def varied_starts(self) -> bool:
+        return takes_seed(self._loaded())
 
     def initial(self, generator: np.random.Generator) -> Singles:
         mean = _GIVEN.get((self.function, self.sha256), (None, None))[1]
@@ -101,6 +113,7 @@ class Function(Task, frozen=True):
                 f"task.rollouts = {self.rollouts}, task.starts: {self.own_code} has no argument `seed`, so all starts "
                 "are the same; expected f(z, seed)"
             )
+        _ = self.axes
         self.open(0).evaluate(0, self.initial(np.random.default_rng(0)), np.zeros(0), np.zeros(0), False)
 
 

@@ -23,7 +23,7 @@ from ees_mpi.tasks.own_policy import LENGTH, CheckedPolicy, is_function
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
 FASTEST = 75.0  # m/s, from one action to the next
 FASTEST_COORDINATE = 3000.0  # m/s or rad/s, of a joint
-SIDES = {"right": 0.0, "left": 180.0}  # degrees
+SIDES = {"right": 0.0, "left": 180.0, "up": 90.0, "down": -90.0}  # degrees
 
 
 def angle_of(direction: str, option: str) -> float:
@@ -33,14 +33,15 @@ def angle_of(direction: str, option: str) -> float:
     except ValueError:
         angle = math.nan
     if not math.isfinite(angle):
-        raise ConfigError(f"{option} {direction}: expected left, right, or degrees from +x towards +y, such as 45deg")
+        expected = f"expected {', '.join(SIDES)}, or degrees from +x towards +y, such as 45deg"
+        raise ConfigError(f"{option} {direction}: {expected}")
     return angle
 
 
 def direction_name(angle: float) -> str:
-    """Return the one spelling of a direction: left, right, or for example 45deg."""
+    """Return the one spelling of a direction: right, left, up, down, or for example 45deg."""
     angle %= 360
-    return next((name for name, side in SIDES.items() if side == angle), f"{angle:g}deg")
+    return next((name for name, side in SIDES.items() if side % 360 == angle), f"{angle:g}deg")
 
 
 def along(direction: float, x: float, y: float = 0.0) -> float:

@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import Figure, drawing
-from ees_mpi.analysis.labels import check_training
+from ees_mpi.analysis.labels import check_training, stds, subject
+from ees_mpi.analysis.offspring import position_dim
+from ees_mpi.commands.adapt import is_adaptation
 from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import open_run
+from ees_mpi.tasks.interference import Interference
+from ees_mpi.terminal import say_on_stderr
 
 FORMATS = (".png", ".pdf", ".svg")
 
@@ -60,10 +64,45 @@ OVER_GENERATIONS = ("interference", "maml-training", "adaptation", "locomotion",
 ROBOTS = {"cheetah": "line", "ant": "plane"}  # other names of figures
 
 
+def is_known(name: str) -> bool:
+    """Return whether a word is the name of a figure."""
+    return name in FIGURES or name in ROBOTS
+
+
+def listed() -> list[str]:
+    """Return a line for each name of a figure."""
+    lines = [f"{name:20} {recipe.paper:8} {recipe.needs}" for name, recipe in FIGURES.items()]
+    return lines + [f"{name:20} {FIGURES[kind].paper:8} another name of {kind}" for name, kind in ROBOTS.items()]
+
+
+def suiting(paths: Sequence[Path]) -> str:
+    """Return the name of the figure that suits the rows and the behaviour of run files: those of the first."""
+    runs = [path for path in paths if not is_adaptation(path)]
+    if not runs:
+        raise ConfigError("figure: expected [NAME] RUN.h5 ..., got no run file; --list prints the names")
+    with open_run(runs[0]) as run:
+        if not run.config.population.has_individuals:
+            return "maml-training"
+        if subject(run).trained and isinstance(run.config.task, Interference):
+            return "interference"
+        if len(stds(run)) > 1:
+            return "measure"
+        one = "line" if run.generations > 1 else "maml"
+        return {1: one, 2: "plane"}.get(position_dim(run), "locomotion")
+
+
+def _skipped(path: Path) -> bool:
+    """Return whether a file is one of `ees-mpi adapt`, and say that it is left out."""
+    if skipped := path.is_file() and is_adaptation(path):
+        say_on_stderr(f"ees-mpi: note: {path} is left out: a file of ees-mpi adapt, and figures show run files\n")
+    return skipped
+
+
 def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     """Draw a figure from run files; return the path of the picture."""
     kind = ROBOTS.get(name, name)
-    if kind not in FIGURES:
+    paths = [path for path in paths if not _skipped(path)]
+    if not is_known(name):
         raise ConfigError(f"figure: {unknown(name, [*FIGURES, *ROBOTS])}")
     recipe, generations, labels = FIGURES[kind], request.generation, request.label
     target = request.out or Path(f"{name}.png")

@@ -1,5 +1,6 @@
 """Figures 1, 5, S1 and S2 of the paper, and those of MAML, `sweep`, `measure` and `signal`: curves."""
 
+import textwrap
 import warnings
 from collections.abc import Sequence
 from itertools import chain
@@ -139,14 +140,19 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
 def measure(runs: Sequence[Run], cell: float) -> Figure:
     """Draw a panel for each measure, with a curve for each label: the mean over its files, and their range.
 
-    cell: the side of a grid cell, for coverage
+    The last panels, one for each label, show where the offspring of its first file end. cell: the side of a grid cell,
+    for coverage
     """
     offspring.check_one_task(runs)
     groups: dict[str, list[list[dict[str, Any]]]] = {}
+    first: dict[str, Run] = {}
     for run in runs:
         groups.setdefault(labels.label(run), []).append(at_stds(run, cell))
+        first.setdefault(labels.label(run), run)
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
-    figure, (*panels, spare) = style.grid(len(AT_STDS) + 1, 3, 2.0)
+    several = len(first) > 1  # one label needs no legend
+    figure, every = style.grid(len(AT_STDS) + several + len(first), 3, 2.0)
+    panels, spare, maps = every[: len(AT_STDS)], every[len(AT_STDS)], every[len(AT_STDS) + several :]
     for panel, (name, (_, axis)) in zip(panels, AT_STDS.items(), strict=True):
         for place, (title, files) in enumerate(groups.items()):
             values: dict[float, list[float]] = {}
@@ -161,9 +167,38 @@ def measure(runs: Sequence[Run], cell: float) -> Figure:
         panel.minorticks_off()
         if name == "coverage":
             style.whole_numbers(panel.yaxis)
-    spare.set_axis_off()
-    spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
+    if several:
+        spare.set_axis_off()
+        spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
+    for panel, (name, run) in zip(maps, first.items(), strict=True):
+        _scatter(panel, run, f"where offspring end: {name}")
     return figure
+
+
+def _scatter(panel: style.Axes, run: Run, title: str) -> None:
+    """Draw the offspring at each std as points: two numbers of their behaviour, or one, over the std."""
+    names, stds = offspring.axis_names(run), labels.stds(run)
+    rows = [offspring.read_offspring(run, row).position for row in range(len(stds))]
+    mean = run["mean_behavior"][0][-len(names) :]
+    looks: dict[str, Any] = {"s": 3.0, "linewidths": 0, "rasterized": True}
+    own = {**style.start_mark("the policy itself"), "linestyle": "none", "marker": "x", "markersize": 5}
+    order = sorted(range(len(stds)), key=lambda row: -stds[row])  # the widest cloud first, under the others
+    for row, shade in zip(order, reversed(style.shades(len(stds))), strict=True):
+        if len(names) > 1:
+            xy = rows[row][:, 0], rows[row][:, 1]
+        else:
+            spread = np.linspace(-0.3, 0.3, len(rows[row]))  # so that points do not cover each other
+            xy = sorted(stds).index(stds[row]) + np.random.default_rng(0).permutation(spread), rows[row][:, 0]
+        panel.scatter(*xy, color=shade["color"], label=f"std {stds[row]:g}", **looks)
+    if len(names) > 1:
+        panel.plot(*mean[:2, None], **own)
+        panel.set(xlabel=names[0], ylabel=names[1])
+        panel.legend(fontsize=5, frameon=True, framealpha=0.8, edgecolor="none", handletextpad=0.1, borderpad=0.1)
+    else:
+        panel.axhline(mean[0], **style.start_mark("the policy itself"))
+        panel.set_xticks(range(len(stds)), [f"{std:g}" for std in sorted(stds)])
+        panel.set(xlabel="std of the mutations", ylabel=names[0])
+    panel.set_title("\n".join(textwrap.wrap(title, 34)), fontsize=7)
 
 
 def signal(runs: Sequence[Run]) -> Figure:

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from ees_mpi.analysis.labels import label, starting_note, stds
 from ees_mpi.analysis.numbers.measures import best_scored, share, variances
-from ees_mpi.analysis.numbers.tables import columns, number, to_json
-from ees_mpi.analysis.offspring import has_positions, read_offspring
+from ees_mpi.analysis.numbers.tables import columns, number
+from ees_mpi.analysis.offspring import has_places, read_offspring
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
@@ -129,7 +129,7 @@ def facts(run: Run) -> list[dict[str, Any]]:
     rows = []
     for row, std in enumerate(measured_stds(run)):
         places = places_of(run, row)
-        if not has_positions(run):
+        if not has_places(run):
             rows.append({"std": std, **heritability(places), **dict.fromkeys(PLACED, math.nan)})
             continue
         found = {"std": std, **of_places(places)}
@@ -162,11 +162,9 @@ LEGEND = (
 NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
 
-def describe(run: Run, as_json: bool = False) -> list[str]:
-    """Return the lines that `ees-mpi measure --starts` prints: a table of all stds, or one line of JSON."""
+def describe(run: Run) -> list[str]:
+    """Return the lines that `ees-mpi measure --starts` prints: a table of all stds."""
     rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
-    if as_json:
-        return [to_json({"file": str(run.path), "label": label(run), "stds": rows})]
     title = f"{label(run)}: {run.config.population.size} mutations x {task.rollouts} starts at each std"
     cells = [tuple(HEADS.values())]
     for row in rows:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ees_mpi.analysis.labels import label, stds, subject
 from ees_mpi.analysis.numbers import measures
-from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, SECTORS, Settings
+from ees_mpi.analysis.numbers.measures import BEST_OF, DIRECTED, ENOUGH, MEASURES, SECTORS, Settings
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import check_generation, read_offspring, valid_generations
 from ees_mpi.errors import RunFileError
@@ -23,6 +23,11 @@ AT_STDS = {  # the measures of `ees-mpi measure`: the heading of a column, and t
     "best_of_40": ("best of 40", "distance of the best of 40"),
 }
 ENTROPY = "kernel_entropy"
+BEST = (
+    f"best of {BEST_OF}: how far the best of {BEST_OF} offspring goes in a direction, averaged over all directions, so "
+    "that it may be below the mean distance"
+)
+FEW = f"; -: fewer than {BEST_OF} valid offspring (--count)"
 Facts = dict[str, Any]  # the measures of one generation, by name
 
 
@@ -143,8 +148,11 @@ def table_of_stds(path: Path, cell: float) -> list[str]:
     """Return the table of `ees-mpi measure` as lines of text: the measures against the standard deviation."""
     with open_run(path) as run:
         rows, size, mean = at_stds(run, cell), run.config.population.size, run["mean_behavior"][0].tolist()
-        end = ", ".join(map(number, mean[:4])) + (", ..." if len(mean) > 4 else "")
-        title = f"{label(run)}: {size} offspring at each std; the policy itself ends at ({end}); cells of side {cell:g}"
+        end = f"({', '.join(map(number, mean[:4]))}{', ...' if len(mean) > 4 else ''})"
+        if run.config.task.rollouts > 1:
+            end += f", the mean over its {run.config.task.rollouts} starts"
+        title = f"{label(run)}: {size} offspring at each std; the policy itself ends at {end}; cells of side {cell:g}"
     cells = [("std", *(heading for heading, _ in AT_STDS.values()), "invalid")]
     cells += [(f"{row['std']:g}", *(number(row[name]) for name in AT_STDS), str(row["invalid"])) for row in rows]
-    return [title, *columns(cells)]
+    few = min(size - row["invalid"] for row in rows) < BEST_OF
+    return [title, *columns(cells), BEST + (FEW if few else "")]

@@ -24,11 +24,11 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Drawable, Pixels, View
-from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError, before_rollouts
+from ees_mpi.errors import ConfigError, EesError, MissingExtra, OwnCodeError, before_rollouts
 from ees_mpi.outcomes import Singles, doubles
 from ees_mpi.registry import check_setting, check_trust, flat, key, leaves, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module, once
-from ees_mpi.tasks.base import RolloutCount, StartsOrNone, Terminate
+from ees_mpi.tasks.base import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
 from ees_mpi.tasks.mujoco.plant import library as silent_mujoco
 from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
@@ -37,7 +37,7 @@ from ees_mpi.tasks.silence import silence
 DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
 LONGEST = 10_000  # steps of it, for a function of the user
 SHAPING = ("env", "env_settings", "behavior", "components", "body", "info_key", "steps", "behavior_steps", "terminate")
-PLACES = {"final_x": 1, "final_xy": 2}  # behaviours that are positions, and their axes
+PLACES = ("final_x", "final_xy")  # behaviours that are positions of a body
 FPS = 30  # of an environment that does not define its own
 
 
@@ -124,13 +124,19 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
     rollouts: RolloutCount = 1
     starts: StartsOrNone = None
+    place: Axes = msgspec.field(default=None, name="axes")
 
     sizes_known = False
 
     @property
     def layers(self) -> tuple[int, ...]:
-        observations, actions, _ = self._shape
+        observations, actions, *_ = self._shape
         return (observations, *self.hidden, actions)
+
+    @property
+    def varied_starts(self) -> bool:
+        """Return whether two seeds give two first observations."""
+        return self._shape[3]
 
     @property
     def behavior_dim(self) -> int:
@@ -139,12 +145,20 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     def check(self) -> None:
         """Raise a ConfigError or MissingExtra if a first rollout fails, or the user's own network cannot act."""
-        _ = self._shape
+        _ = self.axes
         super().check()
 
     @property
     def axes(self) -> int:
-        return PLACES.get(self.behavior, 0)
+        return self.axes_of(self.behavior_dim)
+
+    def axes_of(self, behavior_dim: int) -> int:
+        """Return the key `axes`, or all numbers of one record if there are one or two."""
+        return place_numbers(self.place, behavior_dim // len(self.marks))
+
+    @property
+    def begins_at_origin(self) -> bool:
+        return self.walkable
 
     @property
     def heading(self) -> float | None:
@@ -153,8 +167,8 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     @property
     def walkable(self) -> bool:
-        """Return whether the behaviour is a position, so that `walker` returns a robot."""
-        return self.axes > 0
+        """Return whether the behaviour is the position of a body, so that `walker` returns a robot."""
+        return self.behavior in PLACES
 
     @property
     def label(self) -> str:
@@ -179,7 +193,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         return EnvironmentFilm(self, self.start_seed(seed), view)
 
     @property
-    def _shape(self) -> tuple[int, int, int]:
+    def _shape(self) -> tuple[int, int, int, bool]:
         settings = msgspec.json.encode([getattr(self, name) for name in SHAPING])
         return once(("shape", settings), lambda: _find_shape(self))
 
@@ -292,8 +306,8 @@ def _is_numeric(value: Any) -> bool:
         return False
 
 
-def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
-    """Return the sizes of observation, action and behaviour, found by a first rollout."""
+def _find_shape(task: Gymnasium) -> tuple[int, int, int, bool]:
+    """Return the sizes of observation, action and behaviour, found by a first rollout; and whether its start varies."""
     env = task.make()
     observation, action = (getattr(env, name, None) for name in ("observation_space", "action_space"))
     spaces = library().spaces
@@ -306,9 +320,12 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     with before_rollouts():
         rollout = _dry_rollout(task, env)
         behavior = numbers(task.characterisation()(rollout), task.behavior)
+        with calling(f"task.env {task.env}", "reset()"):
+            other = task.flat(env.reset(seed=1)[0], observation.shape)
+        varied = not np.array_equal(rollout.observations[0], other, equal_nan=True)
         with calling(f"task.env {task.env}", "close()"):
             env.close()
-    return inputs, outputs, len(behavior) * len(task.marks)
+    return inputs, outputs, len(behavior) * len(task.marks), varied
 
 
 def _dry_rollout(task: Gymnasium, env: Any) -> Rollout:
@@ -388,8 +405,20 @@ class EnvironmentRollouts(Rollouts):
     """Evaluates individuals: the policy of an individual acts in the environment."""
 
     def __init__(self, task: Gymnasium, seed: int, **more: Any):
-        self._walker, self._name = EnvironmentWalker(task, seed, **more), task.env
+        self._walker, self._name, self._axes = EnvironmentWalker(task, seed, **more), task.env, task.axes
         super().__init__(task, self._walker)
+        self.step_seconds = 1.0 / float(self._walker.env.metadata.get("render_fps") or FPS)
+
+    def place(self) -> tuple[float, ...]:
+        """Return the place up to now; empty if the behaviour is none, or says nothing about so short a rollout."""
+        if self._axes:
+            try:
+                return self._walker.position[-self._axes :]
+            except (EesError, ArithmeticError, LookupError, ValueError):
+                return ()
+        info = self._walker.rollout.infos[-1] if self._walker.rollout.infos else {}
+        wanted = ("x_position", "y_position")[: self._task.behavior_dim]
+        return tuple(float(info[key]) for key in wanted if key in info)
 
     def _fitness(self, last: tuple[float, ...]) -> float:
         """Return the sum of rewards, or the distance along the direction of the task."""
@@ -411,7 +440,6 @@ class EnvironmentFilm(EnvironmentRollouts):
             super().__init__(task, seed, render_mode="rgb_array", **_size(task, view))
         except AttributeError as error:  # the error of MuJoCo if a library is missing
             raise cannot_draw(self._problem, str(error)) from None
-        self.step_seconds = 1.0 / float(self._walker.env.metadata.get("render_fps") or FPS)
         self._walker.reset()
         try:
             with silence():
@@ -419,13 +447,6 @@ class EnvironmentFilm(EnvironmentRollouts):
         except MissingExtra:
             self.close()
             raise
-
-    def place(self) -> tuple[float, ...]:
-        if self._task.axes:
-            return super().place()
-        info = self._walker.rollout.infos[-1] if self._walker.rollout.infos else {}
-        wanted = ("x_position", "y_position")[: self._task.behavior_dim]
-        return tuple(float(info[key]) for key in wanted if key in info)
 
     def picture(self) -> Pixels:
         """Return the picture that the environment draws."""

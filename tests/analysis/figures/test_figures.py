@@ -17,7 +17,7 @@ from support.run_files import edited
 from support.small_runs import Zoo, seeds
 
 from ees_mpi import open_run
-from ees_mpi.analysis.figures.catalog import FIGURES
+from ees_mpi.analysis.figures.catalog import FIGURES, ROBOTS
 from ees_mpi.analysis.figures.style import draw_curves, drawing
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("there")]
@@ -65,7 +65,7 @@ def test_lines_show_the_generations_of_each_run(zoo: Zoo) -> None:
 
 def test_every_figure_says_what_it_needs() -> None:
     lines = ees("figure", "--list").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == list(FIGURES)
+    assert [line.split()[0] for line in lines] == [*FIGURES, *ROBOTS]
     assert all(len(line) > 30 for line in lines)
 
 

@@ -75,7 +75,7 @@ def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     run, film = tmp_path / "env.h5", tmp_path / "env.mp4"
     done("train", "gymnasium-ant-maxent-laptop", *words, "--out", run)
     assert SAME in done("replay", run, "--individual", 1, "--video", film, "--size", "96x96", "--speed", 0.4).stdout
-    assert played(film)[:2] == (5, (96, 96 + 44))
+    assert played(film)[:2] == (5, (96, 96 + 62))
 
 
 def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: Path, tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
     config = CHECKOUT / "jobs" / "examples" / "own_task.toml"
     run = train(tmp_path / "own.h5", str(config), "task.function=support.own_tasks:Drawn", "task.settings={}")
     assert SAME in done("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64").stdout
-    assert played(tmp_path / "own.mp4")[1] == (64, 64 + 44)
+    assert played(tmp_path / "own.mp4")[1] == (64, 64 + 62)
 
 
 def test_a_missing_package_is_told_with_the_extra_that_brings_it(cheetah: Path, tmp_path: Path) -> None:

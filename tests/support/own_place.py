@@ -1,0 +1,41 @@
+"""An environment of a user: a point in the plane, which starts where its seed says, and draws itself."""
+
+from typing import TYPE_CHECKING, Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box
+
+if TYPE_CHECKING:
+    from ees_mpi.tasks.gymnasium.task import Rollout
+
+SHAPE = (30, 90)  # of its pictures: height and width
+
+
+class Point(gymnasium.Env):
+    """A point in the plane; `same`: it starts at the origin, whatever its seed is."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+    observation_space, action_space = Box(-99, 99, (2,), np.float64), Box(-1, 1, (2,), np.float32)
+
+    def __init__(self, same: bool = False, render_mode: str | None = None):
+        self.same, self.render_mode = same, render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.place = np.zeros(2) if self.same else 0.1 * self.np_random.normal(size=2)
+        return self.place.copy(), {}
+
+    def step(self, action: Any) -> Any:
+        self.place += 0.5 * np.asarray(action)
+        return self.place.copy(), 0.0, False, False, {"height": float(self.place[1])}
+
+    def render(self) -> Any:
+        return np.full((*SHAPE, 3), 99, np.uint8)
+
+
+gymnasium.register("PlacePoint-v0", Point)
+
+
+def final_place(rollout: "Rollout") -> Any:
+    return rollout.observations[-1]

@@ -1,0 +1,278 @@
+"""The first hour with an environment of one's own: its places, its starts, its figures and its films."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from support.own_place import SHAPE
+from support.program import done, ees, refusal, sets
+
+import ees_mpi
+from ees_mpi.analysis import video
+from ees_mpi.analysis.figures.catalog import FIGURES
+from ees_mpi.analysis.figures.curves import measure as measure_figure
+from ees_mpi.analysis.figures.style import drawing
+from ees_mpi.analysis.together import MARK, balls
+from ees_mpi.commands.info import read
+from ees_mpi.config import load
+from ees_mpi.errors import ConfigError
+from ees_mpi.generation.rollouts import starts_note
+from ees_mpi.tasks import TASKS
+
+CONFIG = """
+[task]
+name = "gymnasium"
+env = "support.own_place:PlacePoint-v0"
+behavior = "support.own_place:final_place"
+hidden = [4]
+steps = 6
+observation_share = 1.0
+
+[population]
+size = 40
+std = 0.5
+
+[objective]
+name = "maxent"
+
+[noise]
+size = 5000
+
+[run]
+generations = 2
+fsync = false
+"""
+HEIGHT = sets("task.behavior=final_info", "task.info_key=height")  # one number
+ONE_START = "note: all rollouts start from seed 0; task.starts gives others"
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("own") / "own.toml"
+    path.write_text(CONFIG)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(own: Path) -> Path:
+    """A run from one start."""
+    said = done("train", own, "-o", own.with_name("run.h5")).stdout
+    assert said.count(ONE_START) == 1
+    return own.with_name("run.h5")
+
+
+@pytest.fixture(scope="module")
+def several(own: Path) -> Path:
+    """A run from the mean of three starts."""
+    done("train", own, *sets("task.rollouts=3", "task.starts=own"), "-o", own.with_name("several.h5"))
+    return own.with_name("several.h5")
+
+
+@pytest.fixture(scope="module")
+def measured(run: Path) -> Path:
+    """A measurement with three starts."""
+    out = run.with_name("measured.h5")
+    ees_mpi.measure(str(run), std=[0.2, 0.5], starts=3, count=40, out=out).close()
+    return out
+
+
+def test_train_config_and_plan_say_which_starts_a_run_uses_if_seeds_matter(
+    own: Path, run: Path, tmp_path: Path
+) -> None:
+    assert ONE_START in done("config", own).stderr and "note:" not in done("config", run).stderr
+    assert ONE_START in done("plan", own).stderr
+    same = sets("task.env_settings.same=true")
+    assert "note:" not in done("config", own, *same).stderr
+    assert "note:" not in done("train", own, *same, "-o", tmp_path / "same.h5").stdout
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["run.seed=3"], "all rollouts start from seed 3; task.starts"),
+        (["run.seed=3", "task.reset_seed=5"], "all rollouts start from seed 5; task.starts"),
+        (["task.rollouts=2", "task.starts=fixed"], "all individuals have the same 2 starts, in all generations"),
+        (["task.starts=common"], "all individuals have the same 1 start, new ones in each generation"),
+        (["task.rollouts=2", "task.starts=own"], "each antithetic pair has 2 starts of its own"),
+        (["task.rollouts=2"], "each individual has 2 starts of its own"),
+    ],
+)
+def test_the_line_on_starts_says_whose_they_are(own: Path, settings: list[str], words: str) -> None:
+    assert starts_note(load(str(own), settings)).startswith(words)
+
+
+def built(**settings: Any) -> Any:
+    return TASKS.build({"name": "gymnasium", "env": "support.own_place:PlacePoint-v0", **settings})
+
+
+def test_one_or_two_numbers_are_a_place_unless_a_key_says_otherwise() -> None:
+    assert [built().axes, built(components=[0]).axes, built(axes=1).axes, built(axes=0).axes] == [2, 1, 1, 0]
+    assert built(behavior_steps=[2, 4], steps=4).axes == 2  # of each record
+    wide = {"env": "Pendulum-v1"}
+    assert built(**wide).axes == 0 and built(**wide, axes=3).axes == 3
+    function = {"name": "function", "function": "support.random_parts:seeded", "parameters": 2}
+    assert [TASKS.build({**function, "behavior_dim": dim}).axes for dim in (1, 2, 3)] == [1, 2, 0]
+    custom = {"name": "custom", "function": "support.own_tasks:Base"}
+    assert [TASKS.build(custom).axes, TASKS.build({**custom, "axes": 0}).axes] == [1, 0]
+    for section in ({"axes": 3}, {**function, "behavior_dim": 1, "axes": 2}, {**custom, "axes": 2}):
+        task = TASKS.build(section) if "name" in section else built(**section)
+        with pytest.raises(ConfigError, match=r"task.axes: the behaviour has [12] numbers; expected 0 to [12], got"):
+            task.check()
+
+
+def test_what_maml_can_walk_does_not_follow_from_places() -> None:
+    assert built().axes == 2 and not built().walkable and not built().begins_at_origin
+    robot = built(env="HalfCheetah-v5", behavior="final_x", axes=0)
+    assert robot.walkable and robot.axes == 0
+
+
+def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, measured: Path, tmp_path: Path) -> None:
+    words = ("measure", run, "--starts", 3, "--count", 40, "--std", "0.5", "--json", "-o", tmp_path / "m.h5")
+    (row,) = json.loads(done(*words).stdout)["stds"]
+    filled = ("kept", "all_kept", "realised", "best_elsewhere", "distance", "share", "entropy", "best_of_40")
+    assert all(isinstance(row[name], float) for name in filled)
+    words = ("measure", run, "--starts", 3, "--count", 40, "--set", "task.axes=0", "--std", "0.5", "--json")
+    (row,) = json.loads(done(*words, "-o", tmp_path / "none.h5").stdout)["stds"]
+    assert all(row[name] is None for name in ("kept", "realised", "best_elsewhere", "distance")) and row["share"]
+
+
+def test_measure_explains_the_best_of_40_and_where_the_policy_ends(run: Path, tmp_path: Path) -> None:
+    said = done("measure", run, "--count", 40, "--std", "0.2,0.5", "-o", tmp_path / "many.h5").stdout
+    assert "best of 40: how far" in said and "fewer than 40" not in said and "the mean over" not in said
+    few = done("measure", run, "--count", 20, "--std", "0.5", "--starts", 2, "-o", tmp_path / "few.h5").stdout
+    assert "-: fewer than 40 valid offspring (--count)" in few and "), the mean over its 2 starts;" in few
+    words = ("measure", run, "--count", 40, "--std", "0.2,0.5", "--json", "-o", tmp_path / "json.h5")
+    found = json.loads(done(*words).stdout)
+    with ees_mpi.open_run(tmp_path / "many.h5") as there:
+        ends = there["behavior"][1]
+    assert [row["std"] for row in found["stds"]] == [0.2, 0.5] and "share" not in found["stds"][0]
+    assert found["stds"][1]["distance_mean"] == pytest.approx(np.linalg.norm(ends, axis=1).mean())
+
+
+def test_the_figure_of_measure_shows_where_mutations_end(own: Path, measured: Path, tmp_path: Path) -> None:
+    with ees_mpi.open_run(measured) as opened, drawing():
+        panel = measure_figure([opened], 1.0).axes[5]  # after five measures
+        drawn = np.concatenate([points.get_offsets() for points in panel.collections])
+        ends = np.concatenate([opened["behavior"][row] for row in (1, 0)])  # the widest first
+        assert [points.get_label() for points in panel.collections] == ["std 0.5", "std 0.2"]
+        np.testing.assert_allclose(drawn, ends)
+        assert panel.get_title() == "where offspring end: MaxEnt-EES" and panel.get_ylabel() == "final place[1]"
+        np.testing.assert_allclose(np.ravel(panel.lines[0].get_xydata()), opened["mean_behavior"][0])
+    done("train", own, *HEIGHT, "-o", tmp_path / "line.h5")
+    with ees_mpi.measure(str(tmp_path / "line.h5"), std=[0.2, 0.5], count=40) as line, drawing():
+        figure = measure_figure([line, line], 1.0)
+        figure.canvas.draw()
+        panel = figure.axes[5]
+        np.testing.assert_allclose(panel.collections[1].get_offsets()[:, 1], line["behavior"][0][:, 0])
+        assert [tick.get_text() for tick in panel.get_xticklabels()] == ["0.2", "0.5"]
+
+
+def test_a_figure_without_a_name_suits_the_behaviour(run: Path, measured: Path, finished: Path, inside: Path) -> None:
+    done("sample", run, "--count", 4, "-o", "sample.h5")
+    done("adapt", run, "--direction", "up", "--mutations", 2, "--evaluations", 1, "-o", "up.h5")
+    expected = {run: "plane", Path("sample.h5"): "plane", measured: "measure", finished: "interference"}
+    for path, name in expected.items():
+        assert done("figure", path).stdout == f"{name}.png\n" and Path(f"{name}.png").stat().st_size > 1000
+    said = done("figure", "up.h5", run, "-o", "both.png")
+    assert said.stdout == "both.png\n" and said.stderr.count("note: up.h5 is left out") == 1
+    done("figure", "plane", run, "up.h5", "--label", "one", "-o", "labelled.png")
+    for words in (["up.h5"], [], ["plane", "up.h5"]):
+        failed = ees("figure", *words, "-o", "none.png")
+        assert failed.returncode == 2 and "got no run file" in failed.stderr and not Path("none.png").exists()
+
+
+def test_all_names_of_figures_are_listed() -> None:
+    names = [line.split()[0] for line in done("figure", "--list").stdout.splitlines()]
+    assert names == [*FIGURES, "cheetah", "ant"]
+
+
+def test_up_and_down_are_directions_of_two_numbers(own: Path, run: Path, tmp_path: Path) -> None:
+    best = {}
+    for direction, angle in (("up", 90), ("down", -90), ("90deg", 90)):
+        words: dict[str, Any] = {"mutations": 20, "evaluations": 1, "out": tmp_path / f"{direction}.h5"}
+        found = ees_mpi.adapt(str(run), direction, **words)
+        assert found.attributes["direction"] == angle
+        best[direction] = int(found.attributes["best"])
+        heights = found.arrays["mutations/behavior"][:, 1]
+        assert best[direction] == (heights.argmin() if direction == "down" else heights.argmax())
+    assert best["up"] == best["90deg"] != best["down"]
+    done("adapt", run, "--direction", "down", "--mutations", 2)
+    assert run.with_name("run-adapt-down.h5").exists()
+    done("train", own, *HEIGHT, "-o", tmp_path / "line.h5")
+    for direction in ("up", "down"):
+        code, line = refusal("adapt", tmp_path / "line.h5", "--direction", direction)
+        assert code == 2 and "the behaviour has one number; expected left or right" in line
+
+
+def test_adapt_chooses_by_the_starts_of_the_run_or_from_one_start(several: Path, run: Path, tmp_path: Path) -> None:
+    words = ("adapt", several, "--direction", "left", "--mutations", 5, "--evaluations", 2)
+    said = done(*words, "-o", tmp_path / "mean.h5").stdout
+    assert "best of 5 mutations, chosen by the mean of 3 own starts, went" in said
+    said = done(*words, "--set", "task.rollouts=1", "-o", tmp_path / "one.h5").stdout
+    assert "best of 5 mutations, chosen from one start, went" in said
+    files = {}
+    for name in ("mean", "one"):
+        with h5py.File(tmp_path / f"{name}.h5") as file:
+            files[name] = {"rollouts": int(file.attrs["rollouts"]), "steps": int(file.attrs["adaptation_steps"])}
+        assert ("from one start" in read(tmp_path / f"{name}.h5")["chosen"]) is (name == "one")
+        assert read(tmp_path / f"{name}.h5")["config"]["task"]["rollouts"] == 3  # the config is that of the run
+    assert files == {"mean": {"rollouts": 3, "steps": 5 * 3 * 6}, "one": {"rollouts": 1, "steps": 5 * 6}}
+    # All mutations have one start, that of the run's seed: what they do from it is what they are chosen by.
+    one = ees_mpi.adapt(str(several), "left", tmp_path / "py.h5", mutations=5, settings={"task.rollouts": 1})
+    assert one.attributes["best"] == one.arrays["mutations/behavior"][:, 0].argmin()
+    with ees_mpi.sample(str(several), 5, tmp_path / "sample.h5") as sample:
+        assert sample["behavior"][0].shape == one.arrays["mutations/behavior"].shape
+    code, line = refusal(*words, "--set", "task.rollouts=2", "-o", tmp_path / "no.h5")
+    assert code == 2 and "task.rollouts=2: expected task.rollouts=1" in line and not (tmp_path / "no.h5").exists()
+    code, line = refusal("sample", several, "--set", "task.rollouts=1")
+    assert code == 2 and "all other keys are the run's" in line
+    said = done("adapt", run, *words[2:], "-o", tmp_path / "plain.h5").stdout
+    assert "chosen from one start, went" in said
+
+
+def test_a_film_of_an_own_environment_has_its_shape_and_says_behaviour_and_std(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sheets: list[video.Sheet] = []
+    real = video.Sheet
+    monkeypatch.setattr(video, "Sheet", lambda *words: sheets.append(real(*words)) or sheets[-1])
+    done("replay", run, "--individual", 3, "--individual", 5, "--video", tmp_path / "own.gif", "--size", "240x160")
+    (sheet,) = sheets
+    height, width = SHAPE
+    assert (sheet._w, sheet._h) == (240, 240 * height // width)
+    with ees_mpi.open_run(run) as opened:
+        x, y = opened["behavior"][-1][3]
+    assert sheet._films[0].own == (f"behaviour {x:.4g}, {y:.4g}", "std 0.5")
+    *_, last = sheet.frames()
+    assert (last[: sheet._h, :239] == 99).all(axis=-1).mean() > 0.8  # no bars: the picture, and the map on it
+
+
+def test_panels_have_the_shape_of_pictures_and_stay_wide_enough_for_captions() -> None:
+    assert video.fitting((240, 320, 3), 320, 240) == (320, 240)
+    assert video.fitting((500, 500, 3), 320, 240) == (240, 240)
+    assert video.fitting((30, 90, 3), 320, 240) == (320, 106)
+    assert video.fitting((900, 90, 3), 320, 240) == (200, 240)
+
+
+@pytest.mark.parametrize("numbers", [2, 1])
+def test_places_are_drawn_together_as_trails(own: Path, run: Path, numbers: int, tmp_path: Path) -> None:
+    path = run
+    if numbers == 1:
+        path = tmp_path / "line.h5"
+        done("train", own, *HEIGHT, "-o", path)
+    out = tmp_path / "together.gif"
+    said = done("replay", path, "--mutations", 4, "--together", "--video", out, "--size", "160x120").stdout
+    assert said.count("the same bits as in its first evaluation") == 4 and out.stat().st_size > 1000
+
+
+def test_trails_begin_in_the_middle_with_round_numbers_at_the_marks() -> None:
+    walks = [np.array([[100.0, 7.0], [100.0 + x, 7.0]]) for x in (0.3, -0.7)]
+    limbs, unit = balls(walks)
+    assert unit * MARK == pytest.approx(0.2)
+    np.testing.assert_allclose(limbs[1][:, 0, 0] * unit, [0.0, -0.7], atol=1e-12)
+    assert (limbs[0][0, 0, [0, 1, 3, 4]] == 0).all() and limbs[0].shape == (2, 1, 7)
+    still, unit = balls([np.zeros((3, 1))])
+    assert np.isfinite(still[0]).all() and unit > 0
