@@ -88,11 +88,8 @@ class Drawable(Placed, Protocol):
 
 
 @runtime_checkable
-class Limbed(Evaluator, Protocol):
+class Limbed(Placed, Protocol):
     """An evaluator of robots that returns their limbs, so that several robots can be drawn together."""
-
-    on_step: Callable[[int], None] | None  # called with the number of finished steps, from 0 on
-    step_seconds: float  # simulated seconds of one step
 
     def limbs(self) -> Floats:
         """Return the limbs at the present moment, [n, 7]: both ends of the axis of a capsule, and its radius."""

@@ -53,7 +53,7 @@ REFUSED = [
     (3, "pipe.h5", "figure interference pipe.h5"),
     (2, "expected the name of a file in UTF-8", "sample '' --count 2"),
     (2, "GiB of memory", "sample run.h5 --count 1000000000000"),
-    (2, "left, right, or degrees", "adapt cheetah.h5 --direction ../../x"),
+    (2, "left, up, down, or degrees", "adapt cheetah.h5 --direction ../../x"),
     (2, "\\x1b]0;title\\x07left", "adapt run.h5 --direction '\x1b]0;title\x07left'"),
     (2, "population.size", "plan interference-maxvar --ranks 4 --set population.size=1000000000000"),
     (2, "--ranks", "plan interference-maxvar --ranks 0"),

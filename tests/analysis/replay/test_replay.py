@@ -75,7 +75,7 @@ def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     run, film = tmp_path / "env.h5", tmp_path / "env.mp4"
     done("train", "gymnasium-ant-maxent-laptop", *words, "--out", run)
     assert SAME in done("replay", run, "--individual", 1, "--video", film, "--size", "96x96", "--speed", 0.4).stdout
-    assert played(film)[:2] == (5, (96, 96 + 62))
+    assert played(film)[:2] == (5, (96, 72 + 62))  # the shape of its pictures
 
 
 def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: Path, tmp_path: Path) -> None:
