@@ -162,6 +162,11 @@ class Strategy:
         if ranks.size > 1 or recorded:
             atexit.register(self.close)
 
+    def __repr__(self) -> str:
+        parts, population = self.config, self.config.population
+        about = f"{parts.method.algorithm}, N = {population.size}, std {population.std:g}"
+        return f"<Strategy {about}, {parts.task.parameters} parameters, at generation {self._state.generation}>"
+
     def _open_file(self, ranks: Ranks) -> None:
         """Open the file on rank 0, if there is one, and note the session in it; called on all ranks together."""
         self._recording.begin(self.config, self._state, ranks)

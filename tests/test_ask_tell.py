@@ -435,3 +435,9 @@ def test_a_loop_without_a_file_leaves_nothing_behind() -> None:
     del es
     gc.collect()
     assert gone() is None
+
+
+def test_a_strategy_says_what_it_is() -> None:
+    es = small([1.0, 2.0])
+    run(es, 3)
+    assert str(es) == repr(es) == "<Strategy maxent, N = 20, std 0.5, 2 parameters, at generation 3>"
