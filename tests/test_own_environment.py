@@ -237,8 +237,13 @@ def test_a_film_of_an_own_environment_has_its_shape_and_says_behaviour_and_std(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sheets: list[video.Sheet] = []
-    real = video.Sheet
-    monkeypatch.setattr(video, "Sheet", lambda *words: sheets.append(real(*words)) or sheets[-1])
+
+    class Noted(video.Sheet):
+        def __init__(self, *words: Any):
+            super().__init__(*words)
+            sheets.append(self)
+
+    monkeypatch.setattr(video, "Sheet", Noted)
     done("replay", run, "--individual", 3, "--individual", 5, "--video", tmp_path / "own.gif", "--size", "240x160")
     (sheet,) = sheets
     height, width = SHAPE
