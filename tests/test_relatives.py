@@ -1,0 +1,256 @@
+"""The programs of jobs/examples/relatives: their updates are those of a few lines with a loop."""
+
+from pathlib import Path
+from typing import Any
+
+import es_maml
+import nsr
+import numpy as np
+import pytest
+import quality
+import robots
+from support.outcomes import outcomes
+from support.program import CHECKOUT, python, run
+
+import ees_mpi
+
+PROGRAMS = CHECKOUT / "jobs" / "examples" / "relatives"
+K, SIZE, D, STD, LR = 3, 8, 4, 0.3, 0.05
+ASCENT = {"name": "ascent", "lr": 0.5}
+TABLE = {"noise": {"seed": 0, "size": 1000}}
+
+
+def toy(z: Any) -> tuple[Any, Any]:
+    """Return behaviours [n, 2] and fitnesses [n] of individuals [n, 4]."""
+    z = z.astype(float)
+    return np.sin(3 * z[:, :2]) + z[:, 2:], z[:, 0] - z[:, 1] ** 2
+
+
+def strategy(mean: Any, objective: Any = None, **more: Any) -> ees_mpi.Strategy:
+    return ees_mpi.Strategy(mean, objective, **{"size": SIZE, "std": STD, "config": TABLE, **more})
+
+
+def ranks_of(values: Any) -> Any:
+    return np.argsort(np.argsort(values)) / (len(values) - 1) - 0.5
+
+
+def better(one: Any, other: Any) -> bool:
+    return bool((one >= other).all() and (one > other).any())
+
+
+def peeled(both: Any) -> list[list[int]]:
+    """Return the fronts, found by comparing all with all and taking away one front after the other."""
+    left, found = set(range(len(both))), []
+    while left:
+        found.append([i for i in sorted(left) if not any(better(both[j], both[i]) for j in left)])
+        left -= set(found[-1])
+    return found
+
+
+def reference_order(both: Any) -> list[int]:
+    """Return the individuals from worst to best, as NSGA-II orders them."""
+    crowding = np.zeros(len(both))
+    for front in peeled(both):
+        for column in both.T:
+            line = sorted(front, key=lambda i: column[i])
+            crowding[[line[0], line[-1]]] = np.inf
+            for before, here, after in zip(line, line[1:], line[2:], strict=False):
+                crowding[here] += (column[after] - column[before]) / np.ptp(column)
+    number = {i: place for place, front in enumerate(peeled(both)) for i in front}
+    return sorted(range(len(both)), key=lambda i: (-number[i], crowding[i]))
+
+
+def nsga_ranks(behavior: Any, fitness: Any) -> Any:
+    both = np.stack([fitness, ((behavior - behavior.mean(axis=0)) ** 2).sum(axis=1)], axis=1)
+    rank = np.zeros(len(both))
+    rank[reference_order(both)] = np.linspace(-0.5, 0.5, len(both))
+    for front in peeled(both):  # both ends of a front are infinitely far from the others: they share their mean rank
+        ends = sorted({min(front, key=lambda i: both[i, 0]), max(front, key=lambda i: both[i, 0])})
+        rank[ends] = rank[ends].mean()
+    return rank
+
+
+@pytest.mark.parametrize("count", [5, 40, 200])
+def test_the_weights_of_quality_are_the_ranks_of_nsga_2(count: int) -> None:
+    given = outcomes(count)
+    expected = nsga_ranks(given.behavior, given.fitness) / count
+    np.testing.assert_allclose(quality.weights_of(given.behavior, given.fitness), expected, atol=1e-15)
+
+
+def test_a_step_of_quality_is_the_noise_weighted_with_these_ranks() -> None:
+    with strategy(np.full(D, 0.1), optimizer=ASCENT) as es:
+        for _ in range(3):
+            mean, eps = es.mean.copy(), (es.ask() - es.mean) / STD
+            expected = nsga_ranks(*toy(es.ask())) @ eps / (SIZE * STD)
+            quality.step(es, toy)
+            np.testing.assert_allclose(es.mean - mean, 0.5 * expected, rtol=1e-3, atol=1e-5)
+            assert np.abs(expected).max() > 0.01
+
+
+def test_fronts_are_those_of_comparing_all_with_all_also_with_equal_numbers() -> None:
+    points = np.unique(np.random.default_rng(0).integers(0, 9, (60, 2)).astype(float), axis=0)
+    number = {i: place for place, front in enumerate(peeled(points)) for i in front}
+    assert quality.fronts(points).tolist() == [number[i] for i in range(len(points))]
+
+
+def test_neither_the_unit_of_the_fitness_nor_that_of_the_behavior_matters() -> None:
+    given = outcomes()
+    scaled = quality.weights_of(given.behavior / 32, given.fitness * 1024)
+    np.testing.assert_array_equal(quality.weights_of(given.behavior, given.fitness), scaled)
+
+
+def test_equal_individuals_have_equal_weights_and_failed_ones_none() -> None:
+    given = outcomes()
+    behavior, fitness = given.behavior.copy(), given.fitness.copy()
+    behavior[3], fitness[3] = behavior[17], fitness[17]
+    behavior[5], fitness[6] = np.nan, np.inf
+    weights = quality.weights_of(behavior, fitness)
+    assert weights[3] == weights[17] and len(np.unique(weights)) > 30
+    assert weights[5] == weights[6] == 0 and weights.sum() == pytest.approx(0)
+    assert not quality.weights_of(behavior, np.full(len(fitness), np.nan)).any()
+
+
+def novelty(behavior: Any, archive: list[Any]) -> float:
+    return float(np.mean(sorted(np.linalg.norm(behavior - other) for other in archive)[:2]))
+
+
+def test_the_updates_of_nsra_es_are_those_of_a_few_lines_with_a_loop_over_the_paper() -> None:
+    means = np.random.default_rng(1).normal(size=(K, D)).astype(np.float32).astype(float)
+    adam = {"name": "adam", "lr": LR}
+    each = [strategy(mean, seed=k, optimizer=adam) for k, mean in enumerate(means)]
+    search = nsr.Search(toy, each, share=0.5, change=0.25, patience=2, neighbors=2, seed=4)
+    placed = [(behavior, fitness) for behavior, fitness in zip(*toy(means), strict=True)]
+    archive, share, best, waited = [behavior for behavior, _ in placed], 0.5, -np.inf, 0
+    moments, shares = [(np.zeros(D), np.zeros(D), 0) for _ in range(K)], []
+    for generation in range(12):
+        before = [es.state.digest() for es in each]
+        novelties = np.array([novelty(behavior, archive) for behavior, _ in placed])
+        moved = int(np.random.default_rng([4, generation]).choice(K, p=novelties / novelties.sum()))
+        eps = (each[moved].ask() - each[moved].mean) / STD
+        found = list(zip(*toy((means[moved] + STD * eps).astype(np.float32)), strict=True))
+        weight = share * ranks_of([f for _, f in found])
+        weight += (1 - share) * ranks_of([novelty(b, archive) for b, _ in found])
+        gradient = weight @ eps / (SIZE * STD)
+        first, second, steps = moments[moved]
+        first, second, steps = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2, steps + 1
+        moments[moved] = first, second, steps
+        means[moved] += LR * first / (1 - 0.9**steps) / (np.sqrt(second / (1 - 0.999**steps)) + 1e-8)
+        assert search.step()[0] == moved
+        np.testing.assert_allclose([es.mean for es in each], means, rtol=1e-4, atol=1e-5)
+        means = np.array([es.mean for es in each], float)
+        assert [k for k, es in enumerate(each) if es.state.digest() != before[k]] == [moved]  # the others stay
+        placed = list(zip(*toy(means.astype(np.float32)), strict=True))
+        archive.append(placed[moved][0])
+        waited += 1
+        if placed[moved][1] > best:
+            share, best, waited = min(1.0, share + 0.25), placed[moved][1], 0
+        elif waited >= 2:
+            share, waited = max(0.0, share - 0.25), 0
+        shares.append(share)
+        assert (search.share, search.waited) == (share, waited)
+        np.testing.assert_allclose(search.archive, archive)
+    assert len(set(shares)) > 2 and sum(es.state.generation > 0 for es in each) > 1
+    for es in each:
+        es.close()
+
+
+class Placed:
+    """A mean without a Strategy."""
+
+    def __init__(self, mean: float):
+        self.mean = np.array([mean])
+
+
+def search_of(places: Any, **rules: Any) -> nsr.Search:
+    behavior = np.asarray(places, float)[:, None]
+    return nsr.Search(lambda z: (behavior.copy(), behavior[:, 0]), [Placed(0.0) for _ in places], **rules)
+
+
+def test_a_mean_whose_rollout_failed_has_no_chance_and_is_not_archived() -> None:
+    search = search_of([1.0, np.nan, 3.0])
+    assert search.chances()[1] == 0 and search.archive.tolist() == [[1.0], [3.0]]
+    assert search.chances().sum() == pytest.approx(1) and search_of([2.0, 2.0]).chances().tolist() == [0.5, 0.5]
+
+
+def test_fitness_that_cancels_novelty_moves_nothing_and_failed_offspring_have_no_weight() -> None:
+    behavior = -np.arange(1.0, 7.0)[:, None]
+    search = search_of([0.0], neighbors=1)
+    assert not search.weights_of(behavior, behavior[:, 0]).any()
+    behavior[2] = np.nan
+    weights = search.weights_of(behavior, np.arange(6.0))
+    assert weights[2] == 0 and np.count_nonzero(weights) > 1 and np.isfinite(weights).all()
+
+
+def test_the_updates_of_es_maml_are_those_of_a_few_lines_with_a_loop_over_queries() -> None:
+    def fitness(z: Any) -> float:
+        return float(toy(z[None])[1][0])
+
+    with strategy(np.full(D, 0.1), "fitness", optimizer=ASCENT) as es:
+        for generation in range(2):
+            mean, z, values = es.mean.copy(), es.ask(), []
+            for index, (best, sign) in enumerate(zip(z, es_maml.directions(7, generation, SIZE), strict=True)):
+                value, generator = sign * fitness(best), np.random.default_rng([7, generation, index])
+                for _ in range(3):
+                    tried = best + np.float32(STD) * generator.standard_normal(D, np.float32)
+                    if sign * fitness(tried) > value:
+                        best, value = tried, sign * fitness(tried)
+                values.append(value)
+            expected = ranks_of(values) @ ((z - mean) / STD) / (SIZE * STD)
+            np.testing.assert_allclose(es_maml.step(es, toy, 3, STD, 7), values, rtol=1e-6)
+            np.testing.assert_allclose(es.mean - mean, 0.5 * expected, rtol=1e-3, atol=1e-5)
+            assert len(set(values)) == SIZE
+
+
+def test_half_of_the_pairs_have_each_direction_and_generations_differ() -> None:
+    drawn = [es_maml.directions(0, generation, 20) for generation in range(20)]
+    assert all((each[0::2] == each[1::2]).all() and each.sum() == 0 for each in drawn)
+    assert len({each.tobytes() for each in drawn}) > 10
+
+
+def test_failed_rollouts_are_never_better() -> None:
+    def task(z: Any) -> tuple[Any, Any]:
+        calls.append(z)
+        fitness = np.full(1, float(len(calls)) if len(calls) in (2, 4) else np.nan)
+        return fitness[:, None], fitness
+
+    calls: list[Any] = []
+    found, behavior, fitness = es_maml.climb(
+        task, np.zeros((1, 2), np.float32), np.ones(1), 4, 1.0, [np.random.default_rng(0)]
+    )
+    assert len(calls) == 5 and (found == calls[3]).all() and behavior[0, 0] == fitness[0] == 4
+
+
+def test_ranks_share_ties() -> None:
+    np.testing.assert_allclose(robots.ranked(np.array([3.0, 1.0, 3.0, 9.0])), [0, -0.5, 0, 0.5], atol=1e-15)
+    assert robots.ranked(np.array([3.0])).tolist() == [0.0]
+
+
+SMALL = ("--size", 6, "--generations", 3)
+WORDS = {
+    "quality.py": SMALL,
+    "nsr.py": (*SMALL, "--means", 2, "--share", 1.0, "--change", 0.05, "--patience", 1),
+    "es_maml.py": (*SMALL, "--queries", 2, "--few", 2),
+}
+
+
+def digests(words: list[str]) -> list[str]:
+    """Run a program that must succeed; return the digests of the states that it prints."""
+    finished = run(words)
+    assert finished.returncode == 0, finished.stderr
+    return [line for line in finished.stdout.splitlines() if len(line) == 64]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["walker", "HalfCheetah-v5"])
+@pytest.mark.parametrize("name", WORDS)
+def test_a_program_goes_on_from_its_file_with_the_same_bits_on_any_number_of_ranks(
+    name: str, task: str, tmp_path: Path
+) -> None:
+    if task != "walker":
+        pytest.importorskip("mujoco")
+    program, words = PROGRAMS / name, (task, *WORDS[name], "--steps", 5)
+    alone, saved = digests(python(program, *words)), tmp_path / "search.npz"
+    assert len(alone) == (2 if name == "nsr.py" else 1)
+    digests(python(program, *words, "--generations", 2, "--out", saved, ranks=3))
+    assert digests(python(program, *words, "--out", saved, ranks=2)) == alone
+    assert [path.name for path in tmp_path.iterdir()] == ["search.npz"]
