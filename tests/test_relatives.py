@@ -8,6 +8,7 @@ import nsr
 import numpy as np
 import pytest
 import quality
+import relatives as peers_relatives
 import robots
 from support.outcomes import outcomes
 from support.program import CHECKOUT, python, run
@@ -118,14 +119,14 @@ def test_the_updates_of_nsra_es_are_those_of_a_few_lines_with_a_loop_over_the_pa
     means = np.random.default_rng(1).normal(size=(K, D)).astype(np.float32).astype(float)
     adam = {"name": "adam", "lr": LR}
     each = [strategy(mean, seed=k, optimizer=adam) for k, mean in enumerate(means)]
-    search = nsr.Search(toy, each, share=0.5, change=0.25, patience=2, neighbors=2, seed=4)
+    search = nsr.Search(toy, each, share=0.5, change=0.25, patience=2, neighbors=2, seed=7)
     placed = [(behavior, fitness) for behavior, fitness in zip(*toy(means), strict=True)]
     archive, share, best, waited = [behavior for behavior, _ in placed], 0.5, -np.inf, 0
     moments, shares = [(np.zeros(D), np.zeros(D), 0) for _ in range(K)], []
     for generation in range(12):
         before = [es.state.digest() for es in each]
         novelties = np.array([novelty(behavior, archive) for behavior, _ in placed])
-        moved = int(np.random.default_rng([4, generation]).choice(K, p=novelties / novelties.sum()))
+        moved = int(np.random.default_rng([7, generation]).choice(K, p=novelties / novelties.sum()))
         eps = (each[moved].ask() - each[moved].mean) / STD
         found = list(zip(*toy((means[moved] + STD * eps).astype(np.float32)), strict=True))
         weight = share * ranks_of([f for _, f in found])
@@ -254,3 +255,12 @@ def test_a_program_goes_on_from_its_file_with_the_same_bits_on_any_number_of_ran
     digests(python(program, *words, "--generations", 2, "--out", saved, ranks=3))
     assert digests(python(program, *words, "--out", saved, ranks=2)) == alone
     assert [path.name for path in tmp_path.iterdir()] == ["search.npz"]
+
+
+@pytest.mark.parametrize("name", peers_relatives.METHODS)
+def test_the_comparison_on_the_walker_trains_every_relative(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers_relatives, "SIZE", 40)
+    monkeypatch.setattr(peers_relatives, "GENERATIONS", 2)
+    means = peers_relatives.trained(name, 0, 0.1)
+    assert len(means) == (4 if name in peers_relatives.RULES else 1) and np.isfinite(means).all()
+    assert (means != np.stack([peers_relatives.walker.start(1000 * k) for k in range(len(means))])).any()

@@ -1,4 +1,7 @@
-"""The method `es-maml` of version 0.2.0: only its settings are left, so that its run files can be read."""
+"""The method `es-maml` of version 0.2.0: only its settings are left, so that its run files can be read.
+
+Now it is `jobs/examples/relatives/es_maml.py`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ from ees_mpi.contracts import Objective
 
 
 class NoveltyReward(Objective, frozen=True):
-    """NSR-ES and NSRA-ES: their settings."""
+    """NSR-ES and NSRA-ES; now `jobs/examples/relatives/nsr.py`."""
 
     share: float = 0.5
     change: float = 0.0
@@ -18,7 +18,7 @@ class NoveltyReward(Objective, frozen=True):
 
 
 class QualityEvolvability(Objective, frozen=True):
-    """Quality-Evolvability ES: it has no settings."""
+    """Quality-Evolvability ES; now `jobs/examples/relatives/quality.py`."""
 
     headline = "fitness_mean"
     uses_fitness = True

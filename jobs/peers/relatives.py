@@ -1,67 +1,70 @@
 #!/usr/bin/env python3
-"""Compare the relatives of Evolvability ES on the walker, with equal rollouts; needs version 0.2.0 of ees_mpi.
+"""Compare the relatives of Evolvability ES on the walker, with equal rollouts.
 
     python relatives.py [EARLIER.json] > relatives.json
 
 Each has 60 generations of 200 rollouts and three seeds, and the best of four learning rates on three other seeds (those
 in EARLIER.json are taken from there). Then mutations of the learned network are rolled out. NSR-ES and NSRA-ES have
-four means among their 200: measured are the fittest one and ("all means") equally many mutations of each. ES-MAML has
-20 individuals of 1 + 9 rollouts; they climb here side by side, because the walker is fast for many networks at once.
+four means, and roll out one of them in each generation: measured are the fittest one and ("all means") equally many
+mutations of each. ES-MAML has 20 individuals of 1 + 9 rollouts. The relatives are those of jobs/examples/relatives.
+relatives.json has the numbers of version 0.2.0, in which they were parts of the package: there NSR-ES and NSRA-ES chose
+the next mean before they rolled out the last one.
 """
 
 import json
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "examples" / "relatives"))
+
+import es_maml
+import nsr
+import quality
 import walker
+from robots import NOISE, Walker
 
 import ees_mpi
 
 SIZE, GENERATIONS, MUTATIONS, SEEDS, CHOICE = 200, 60, 2_000, (0, 1, 2), (97, 98, 99)
 RATES = (0.01, 0.03, 0.1, 0.3)
 QUERIES, FEW, REPEATS = 9, 40, 25  # of ES-MAML in training; rollouts of an adaptation, and how often it is measured
-CHOSEN = {"name": "chosen", "components": 4}
-METHODS = {
-    "standard ES": ("fitness", None),
-    "MaxVar": ("maxvar", None),
-    "MaxEnt": ("maxent", None),
-    "blend": ({"name": "blend", "parts": [{"name": name, "share": 0.5} for name in ("fitness", "maxvar")]}, None),
-    "Quality-Evolvability ES": ("quality", None),
-    "NSR-ES": ({"name": "nsr", "share": 0.5}, CHOSEN),
-    "NSRA-ES": ({"name": "nsr", "share": 1.0, "change": 0.05, "patience": 10}, CHOSEN),
-    "ES-MAML": ("fitness", None),
+MEANS = 4  # of NSR-ES and NSRA-ES
+OBJECTIVES = {
+    "standard ES": "fitness",
+    "MaxVar": "maxvar",
+    "MaxEnt": "maxent",
+    "blend": {"name": "blend", "parts": [{"name": name, "share": 0.5} for name in ("fitness", "maxvar")]},
 }
-
-
-def climbed(z: np.ndarray, sign: np.ndarray, queries: int, generator: np.random.Generator) -> np.ndarray:
-    """Return the final places [n, 2] after hill climbing of each network z [n, D] along sign * x."""
-    best = np.asarray(walker.walk(z))
-    for _ in range(queries):
-        tried = z + np.float32(walker.STD) * generator.standard_normal(z.shape, dtype=np.float32)
-        places = np.asarray(walker.walk(tried))
-        better = sign * places[:, 0] > sign * best[:, 0]
-        z, best = np.where(better[:, None], tried, z), np.where(better[:, None], places, best)
-    return best
+RULES = {"NSR-ES": {"share": 0.5}, "NSRA-ES": {"share": 1.0, "change": 0.05, "patience": 10}}
+METHODS = (*OBJECTIVES, "Quality-Evolvability ES", *RULES, "ES-MAML")
+WALK = Walker()
 
 
 def trained(name: str, seed: int, rate: float) -> np.ndarray:
     """Return the learned means [K, D], the fittest first."""
-    objective, population = METHODS[name]
-    mean = walker.start(seed) if population is None else [walker.start(seed + 1000 * k) for k in range(4)]
-    size = SIZE // (1 + QUERIES) if name == "ES-MAML" else SIZE
-    shape = {"size": size, "std": walker.STD, "seed": seed, "optimizer": {"name": "adam", "lr": rate}}
-    generator = np.random.default_rng(seed)
-    with ees_mpi.Strategy(mean, objective, population=population, config={"noise": {"size": 2**22}}, **shape) as es:
+    size = SIZE // (1 + QUERIES) if name == "ES-MAML" else SIZE - 2 * (name in RULES)  # one rollout is of a mean
+    seeds = [seed + 1000 * k for k in range(MEANS if name in RULES else 1)]
+    settings = {"size": size, "std": walker.STD, "optimizer": {"name": "adam", "lr": rate}}
+    settings["config"] = NOISE if name in RULES else {"noise": {"size": NOISE["noise"]["size"]}}
+    objective = OBJECTIVES.get(name, "fitness")
+    with ExitStack() as stack:
+        strategies = [ees_mpi.Strategy(walker.start(each), objective, seed=each, **settings) for each in seeds]
+        for es in strategies:
+            stack.enter_context(es)
+        search = nsr.Search(WALK, strategies, seed=seed, **RULES[name]) if name in RULES else None
         for _ in range(GENERATIONS):
-            if name == "ES-MAML":
-                sign = np.repeat(generator.permutation(np.resize([1, -1], size // 2)), 2)
-                places = climbed(es.ask(), sign, QUERIES, generator)
-                es.tell(places, sign * places[:, 0])
+            if search:
+                search.step()
+            elif name == "Quality-Evolvability ES":
+                quality.step(es, WALK)
+            elif name == "ES-MAML":
+                es_maml.step(es, WALK, QUERIES, walker.STD, seed)
             else:
-                parts = [walker.walk(z) for z in es.ask(chunk=64)]
-                es.tell(parts, [part[:, 0] for part in parts])
-        means = es.mean.reshape(-1, walker.PARAMETERS).copy()
+                es.tell(*WALK(es.ask()))
+        means = np.stack([es.mean for es in strategies])
     return means[np.argsort(-walker.walk(means)[:, 0])]
 
 
@@ -72,7 +75,9 @@ def measured(means: np.ndarray, seed: int) -> dict[str, float]:
     found = np.asarray(walker.walk(np.repeat(means, MUTATIONS // len(means), axis=0) + np.float32(walker.STD) * noise))
     known = walker.measures(found)
     start = np.repeat(means[:1], REPEATS, axis=0)
-    climbs = [sign * climbed(start, sign, FEW - 1, generator)[:, 0].mean() for sign in (np.array(1), np.array(-1))]
+    generators = generator.spawn(REPEATS)
+    signs = np.full((2, REPEATS), [[1], [-1]])
+    climbs = [es_maml.climb(WALK, start, sign, FEW - 1, walker.STD, generators)[2].mean() for sign in signs]
     return {
         "mean x": float(found[:, 0].mean()),
         "coverage": known["coverage"],
