@@ -70,6 +70,8 @@ def test_an_old_file_has_figures_and_a_report(kind: str, old: Path, tmp_path: Pa
     done("figure", "line", old, "-o", tmp_path / "line.png")
     done("figure", "locomotion", old, "-o", tmp_path / "locomotion.png")
     done("report", old, "-o", tmp_path / "report.html")
+    if kind != "quality":  # its individuals can be filmed, where there is a screen
+        assert "No pictures: " in (tmp_path / "report.html").read_text()
 
 
 @each_kind

@@ -157,7 +157,7 @@ def _extremes(run: Run, count: int) -> str:
     with closing(actor) if actor else nullcontext():
         try:
             figures = [_acted(run, choice, actor) for choice in choices]
-        except (ConfigError, TrustError) as error:  # of the user's population
+        except (ConfigError, RunFileError, TrustError) as error:  # of the user's population, or of an older version
             note += f"No pictures: {error}."
             figures = [_acted(run, choice, None) for choice in choices]
     return f"<p class='faint'>{html.escape(note)}</p><div class='extremes'>{''.join(figures)}</div>"
