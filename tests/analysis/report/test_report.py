@@ -4,7 +4,6 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,26 +18,6 @@ from ees_mpi.analysis import report, report_charts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.report_charts import LOOK, behaviors
 from ees_mpi.commands.info import seconds_per_generation, summarize
-
-
-@pytest.fixture
-def browser() -> Iterator[Any]:
-    """A headless Chromium that keeps a record of what it fetches and of what its console says."""
-    driver, names = shutil.which("chromedriver"), ("chromium", "chromium-browser", "google-chrome")
-    program = next(filter(None, map(shutil.which, names)), None)
-    if not driver or not program:
-        pytest.skip("needs chromium and chromedriver (Debian: apt install chromium chromium-driver)")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    started = webdriver.Chrome(options=options, service=Service(driver))
-    yield started
-    started.quit()
 
 
 def open_page(browser: Any, page: Path, width: int) -> None:

@@ -1,0 +1,129 @@
+"""The site: it is built from the pages, a broken link ends the build, and a browser shows it."""
+
+import functools
+import http.server
+import inspect
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.program import CHECKOUT, needs_results
+
+import ees_mpi
+
+pytest.importorskip("material", reason="needs the extra docs")
+griffe_extension: Any = pytest.importorskip("griffe_extension", reason="needs the extra docs", exc_type=ImportError)
+make_site: Any = pytest.importorskip("make_site", reason="needs the extra docs", exc_type=ImportError)
+FOUND = ".md-search-result__item a[href*='heritability.html']"
+
+
+def built(*words: object) -> subprocess.CompletedProcess[str]:
+    """Build the site as `tools/site` does."""
+    line = [sys.executable, CHECKOUT / "tools" / "make_site.py", *words]
+    return subprocess.run(list(map(str, line)), capture_output=True, text=True)
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files and says nothing."""
+
+    def log_message(self, format: str, *words: Any) -> None: ...
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder on a free port of this machine; yield its address."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@needs_results
+@pytest.mark.slow
+def test_a_browser_finds_a_word_shows_a_film_and_never_scrolls_sideways(tmp_path: Path, browser: Any) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    done = built(tmp_path / "site")
+    assert done.returncode == 0, done.stderr
+    wait = WebDriverWait(browser, 120)
+    with served(tmp_path / "site") as address:
+        for page in ("index.html", "ees_mpi/docs/first_steps.html", "api.html"):
+            metrics = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+            browser.get(address + page)
+            assert browser.execute_script("return document.documentElement.scrollWidth") <= 400, page
+        browser.get(f"{address}index.html?q=heritable")
+        film = "[...document.images].some(each => each.src.endsWith('.gif') && each.complete && each.naturalWidth > 99)"
+        wait.until(lambda shown: shown.execute_script(f"return {film}"))
+        wait.until(lambda shown: shown.execute_script(f'return document.querySelector("{FOUND}") !== null'))
+        events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
+    assert len(sent) > 5 and not [url for url in sent if not url.startswith((address, "data:", "blob:"))]
+
+
+@pytest.mark.slow
+def test_a_broken_link_ends_the_build(tmp_path: Path) -> None:
+    program = "import make_site, pathlib; make_site.render(pathlib.Path('pages'), pathlib.Path('site'), None)"
+    env = {**os.environ, "PYTHONPATH": f"{CHECKOUT}{os.pathsep}{CHECKOUT / 'tools'}"}
+    (tmp_path / "pages").mkdir()
+    for text, code in (("[itself](index.md)", 0), ("[nothing](nothing.md)", 1), ("[nothing](index.md#nothing)", 1)):
+        (tmp_path / "pages" / "index.md").write_text(f"# A page\n\n{text}\n")
+        done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+
+
+def test_a_picture_of_raw_html_that_is_missing_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<img src="b.gif"><img src="a.html?x"><img src="data:,"><a href="c">c</a>')
+    assert make_site.problems(tmp_path) == ["a.html: b.gif"]
+
+
+def test_the_navigation_has_every_page_on_its_shelf() -> None:
+    shelves = {name: entries for each in make_site.navigation() for name, entries in each.items()}
+    assert list(shelves) == ["Overview", "Learn", "Do", "Look up", "Understand"]
+    pages = {page for name in list(shelves)[1:] for entry in shelves[name] for page in entry.values()}
+    assert {f"ees_mpi/docs/{path.name}" for path in (CHECKOUT / "ees_mpi" / "docs").glob("*.md")} <= pages
+
+
+def test_the_page_of_the_api_has_every_public_name_and_contracts_that_exist() -> None:
+    import ees_mpi.contracts
+
+    names = [name for names in make_site.NAMES.values() for name in names]
+    assert {name for name in names if "." not in name} == set(ees_mpi.__all__) - {"__version__"}
+    assert all(hasattr(ees_mpi.contracts, name.partition(".")[2]) for name in names if "." in name)
+
+
+def test_signatures_are_those_of_the_functions_and_not_of_their_wrappers() -> None:
+    import griffe
+
+    extensions = griffe.load_extensions(griffe_extension.Described)
+    package: Any = griffe.load("ees_mpi.commands.api", extensions=extensions, search_paths=[str(CHECKOUT)])
+    for name in ("train", "sample", "adapt", "measure", "signal"):
+        expected = inspect.signature(getattr(ees_mpi, name)).parameters
+        found = package[name].parameters
+        assert [each.name for each in found] == list(expected) and all(each.annotation for each in found)
+        assert package[name].docstring.value.count("\n- `") == len(expected)
+
+
+def test_arguments_in_a_docstring_become_a_list() -> None:
+    text = "Do it.\n\nsize, std: of the\n    population; seed: of the run\nmore: than: that\n\nnames: no argument"
+    made = griffe_extension.as_list(text, ["size", "std", "seed", "more"])
+    listed = "- `size`, `std`: of the population\n- `seed`: of the run\n- `more`: than: that"
+    assert made == f"Do it.\n\n{listed}\n\nnames: no argument"
+    assert griffe_extension.as_list(text, []) == text
+
+
+def test_a_list_after_a_paragraph_is_a_list_also_for_mkdocs() -> None:
+    text = "These:\n- a\n- b\n  more\n\n```\nx\n- y\n```\n\nFirst:\n1. one\n"
+    assert make_site.for_the_site(text) == text.replace("These:\n", "These:\n\n").replace("First:\n", "First:\n\n")
