@@ -100,7 +100,8 @@ def test_the_page_of_the_api_has_every_public_name_and_contracts_that_exist() ->
     import ees_mpi.contracts
 
     names = [name for names in make_site.NAMES.values() for name in names]
-    assert {name for name in names if "." not in name} == set(ees_mpi.__all__) - {"__version__"}
+    public = set(ees_mpi.__all__) - {"__version__"}
+    assert {name for name in names if "." not in name} == public, "tools/make_site.py: NAMES has all public names"
     assert all(hasattr(ees_mpi.contracts, name.partition(".")[2]) for name in names if "." in name)
 
 

@@ -31,7 +31,7 @@ N individuals, D parameters, B numbers of a behaviour, O observations, A actions
 arrays of float32 and float64, `Arrays` are arrays by name.
 """
 NAMES = {  # the names of the API, by heading
-    "Your own loop": ("Strategy",),
+    "Your own loop": ("Strategy", "maxent_weights", "maxvar_weights"),
     "Train, measure and adapt": ("train", "measure", "adapt", "sample", "signal", "presets", "load_config", "shelf"),
     "Run files": ("open_run", "Run"),
     "Plugins": tuple(
