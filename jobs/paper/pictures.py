@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Make the pictures at the top of the README: ant.gif, cheetah.gif and ring.png in `jobs/paper/pictures`.
+"""Make the pictures of the README: ant.gif, cheetah.gif, ring.png and heritable.png in `jobs/paper/pictures`.
 
     python jobs/paper/pictures.py                                  # about three minutes on one core
     python jobs/paper/pictures.py --ant OTHER --cheetah OTHER      # other trained means of the shelf
 
 The films show sixteen new mutations of a trained mean. Each is rolled out alone in Bullet, the paper's physics. The
 ring has the positions of the last generation that `jobs/paper/results` keeps of the run that trained the ant.
+
+`heritable.png` has ten mutations of two ants, one trained from one start and one from four: the median runs of their
+groups by heritable share. For each of ten directions it takes the mutation that goes farthest that way on average over
+starts 1 to 10, and shows where this mutation ends from starts 11 to 20, in the colour of the direction.
 """
 
 import argparse
@@ -16,13 +20,18 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from blocks import read_block
+from blocks import read_block, read_by_start
 
 import ees_mpi
 from ees_mpi.analysis.together import FLOOR, LINES, MARKS, TEXT, color_of
 
 HERE = Path(__file__).resolve().parent
 PICTURES = HERE / "pictures"
+HERITABLE = {  # of heritable.png: the title of a panel, the block and the measurement
+    "trained from one start": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed6-starts"),
+    "trained from four starts": ("ant-starts", "ant-maxent-authors-four-mujoco-seed9-starts"),
+}
+DIRECTIONS = 10
 OPTIONS = {"ant": ("--speed", "2"), "cheetah": ("--seconds", "6", "--size", "860x260")}
 
 
@@ -41,14 +50,16 @@ def positions(mean: str) -> np.ndarray:
     return kept.last
 
 
+def shade(color: tuple[int, int, int]) -> tuple[float, ...]:
+    """Return a colour as matplotlib takes it."""
+    return tuple(value / 255 for value in color)
+
+
 def ring(mean: str) -> None:
     """Draw where the mutations of the ant end, in the colours of the film."""
     matplotlib.use("agg")
     from matplotlib import pyplot
     from matplotlib.patches import Circle
-
-    def shade(color: tuple[int, int, int]) -> tuple[float, ...]:
-        return tuple(value / 255 for value in color)
 
     ends = positions(mean)
     ends = ends[np.isfinite(ends).all(axis=1)]
@@ -65,12 +76,37 @@ def ring(mean: str) -> None:
     figure.savefig(PICTURES / "ring.png", dpi=100, facecolor=shade(FLOOR))
 
 
+def heritable() -> None:
+    """Draw where ten mutations of two ants end from starts that did not choose them."""
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+    from matplotlib.patches import Circle
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(8.4, 4.4), facecolor=shade(FLOOR), sharex=True, sharey=True)
+    for axes, (title, (block, name)) in zip(panels, HERITABLE.items(), strict=True):
+        places = np.asarray(read_by_start(HERE / "results" / f"{block}.h5")[name], np.float64)  # [mutation, start, 2]
+        half = places.shape[1] // 2
+        for hue in np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS:
+            toward = places[:, :half].mean(axis=1) @ np.array([np.cos(hue), np.sin(hue)])
+            ends = places[np.nanargmax(toward), half:]
+            axes.scatter(*ends.T, s=22, linewidths=0, color=[shade(color_of(float(hue), 0.74, 0.145))])
+        for radius in (10, 20, 30):
+            axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=shade(LINES)))
+        axes.plot(0, 0, "+", color=shade(TEXT))
+        axes.set(xlim=(-35, 35), ylim=(-35, 35), aspect="equal")
+        axes.set_axis_off()
+        axes.set_title(title, color=shade(TEXT), size=12)
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.92, wspace=0.02)
+    figure.savefig(PICTURES / "heritable.png", dpi=100, facecolor=shade(FLOOR))
+
+
 def main() -> None:
-    """Make all three."""
+    """Make all of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ant", default="ant-maxent-released-seed6", help="a trained mean of the ant")
     parser.add_argument("--cheetah", default="cheetah-maxent-released-seed7", help="one of the cheetah")
     chosen = parser.parse_args()
+    heritable()
     ring(chosen.ant)
     film("ant", chosen.ant)
     film("cheetah", chosen.cheetah)

@@ -127,7 +127,7 @@ def update(results: Path) -> None:
         path = DOCS / name
         path.write_text(fill(path.read_text(encoding="utf-8"), made), encoding="utf-8")
         print(path)
-    print(*write_cards(SHELF, endpoints.read(results / "numbers.csv")), sep="\n")
+    print(*write_cards(SHELF, endpoints.read(results / "numbers.csv"), heritability_plan.kept()), sep="\n")
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -38,15 +38,16 @@ def read(policy: Path) -> dict[str, Any]:
         return dict(json.loads(str(file["about"])))
 
 
-def write_cards(shelf: Path, rows: Sequence[Row]) -> list[Path]:
-    """Write the card of each policy, and the list of all of them."""
+def write_cards(shelf: Path, rows: Sequence[Row], measured: Sequence[Row]) -> list[Path]:
+    """Write the card of each policy, and the list of all of them; `measured`: the rows of heritability.csv."""
     by_digest = {row["digest"]: row for row in rows if row["kind"] != "sample"}
+    shares = {row["digest"]: row for row in measured if row["engine"] == "mujoco"}
     made, lines = [], []
     for policy in sorted(shelf.glob("*.npz")):
         about = read(policy)
         row = by_digest[about["state_sha256"]]
         path = policy.with_suffix(".md")
-        path.write_text(card(policy, about, row), encoding="utf-8")
+        path.write_text(card(policy, about, row, shares.get(about["state_sha256"])), encoding="utf-8")
         made.append(path)
         lines.append(f"| [{policy.stem}]({path.name}) | {trained(row)} | {skill(row)} |\n")
     path = shelf / "README.md"
@@ -59,6 +60,7 @@ def trained(row: Row) -> str:
     robot = ROBOTS[row["robot"]] + (ENGINES[row["engine"]] if row["robot"] in ("cheetah", "ant") else "")
     rules = f", {RULES.get(row['rules'], row['changed'])}" if row["robot"] in ("cheetah", "ant") else ""
     size, direction = int(row["population"]), float(row["direction"] or 0)
+    rules += f", {row['rollouts']} {row['starts']} starts for each individual" if int(row["rollouts"] or 1) > 1 else ""
     way = f" towards {direction:g} degrees" if direction else ""
     sizes = f"{row['generations']} generations, N = {size:,}, seed {row['seed']}"
     return f"{robot}: {row['algorithm']}{way}{rules}; {sizes}"
@@ -74,7 +76,16 @@ def skill(row: Row) -> str:
     return f"{distance}; {near}; thinnest of eight directions {ring:.2f} of an even ring"
 
 
-def card(policy: Path, about: dict[str, Any], row: Row) -> str:
+def heritable(row: Row) -> str:
+    """Return how much of the variety a mutation shows from other starts, too, in one line."""
+    words = f"{100 * number(row, 'share'):.0f} % of the variance belong to the mutation, not to the start"
+    if row.get("reliable"):
+        words += f"; {100 * number(row, 'reliable'):.0f} % of the mutations walk reliably, into "
+        words += f"{row['reliable_sectors']} of eight directions"
+    return f"{words} ({row['mutations']} mutations from {row['starts']} unseen starts)"
+
+
+def card(policy: Path, about: dict[str, Any], row: Row, measured: Row | None) -> str:
     """Return the card of a policy."""
     adapted = [(way, number(row, f"adapt_{way}")) for way in ("left", "right")]
     shown = ", ".join(f"{way} {value:.1f}" for way, value in adapted if math.isfinite(value))
@@ -87,6 +98,7 @@ def card(policy: Path, about: dict[str, Any], row: Row) -> str:
         "rollouts": f"{row['steps']} steps; {about['training_steps']:.3g} steps in all",
         "mutations of the last generation": skill(row),
         "adaptation, best of 40 mutations from ten other starts": shown or "not measured",
+        "from other starts": heritable(measured) if measured else "not measured",
         "state_sha256 of the run": f"`{about['state_sha256']}`",
         "sha256 of this file": f"`{hashlib.sha256(policy.read_bytes()).hexdigest()}`",
     }
