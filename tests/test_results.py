@@ -100,7 +100,7 @@ def test_a_wrong_number_and_an_unknown_name_are_noticed() -> None:
 
 def test_numbers_with_decimals_in_running_text_name_their_source() -> None:
     given = {"0.94", "0.92", "0.83", "0.85", "1.00", "0.05", "0.005", "0.707", "0.1", "0.9", "22.5", "3.5", "7.854"}
-    given |= {"0.3", "0.30", "0.76", "0.45"}  # the paper's numbers, settings, limits; measurements that are not kept
+    given |= {"0.3"}  # the paper's numbers, settings, limits
     for page in ("results.md", "heritability.md"):
         text = (results.DOCS / page).read_text(encoding="utf-8").partition("## The objective")[0]
         text = re.sub(r"<!-- begin.*?<!-- end[^\n]*", "", text, flags=re.DOTALL)
@@ -141,7 +141,7 @@ def test_names_of_runs_do_not_clash(rows: list[endpoints.Row]) -> None:
 
 def test_results_and_shelf_are_few_and_small_files() -> None:
     files = [path for folder in (RESULTS, SHELF) for path in folder.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 10e6 and len(files) < 64  # 13 KB a measurement: raw places
+    assert sum(path.stat().st_size for path in files) < 12e6 and len(files) < 64  # 13 KB a measurement: raw places
 
 
 def test_every_figure_is_shown_by_a_page() -> None:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import fourth_plan
 import numpy as np
 import second_plan
 from blocks import read_block
@@ -123,7 +124,7 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     elsewhere = replica_arm(measured, "whiten", SIX)
     found["ant.whiten.elsewhere"] = sum(value >= second_plan.RING for value in column(elsewhere, "ring"))
     found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in zip(SIX, elsewhere, strict=True)}
-    bullet = [row for row, home in in_bullet(rows) if home["run"] == "ant-fixed-seed0" and row["population"] == "1000"]
+    bullet = [row for row, _ in in_bullet(rows) if row["run"] == "ant-fixed-seed0-bullet-many"]
     found |= {"ant.maxvar60.bullet": rings(bullet, "_last")[0]} if bullet else {}
     return found
 
@@ -165,21 +166,22 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         found |= limits(f"cheetah.one.{name}", column(arms["cheetah", False, "fixed"].values(), name))
         two = [value for arm in TWO_STARTS for value in column(arms["cheetah", False, arm].values(), name)]
         found |= limits(f"cheetah.two.{name}", two)
-        found |= limits(f"ant.whiten.{name}", column(replica_arm(measured, "whiten", SIX), name))
-        found |= limits(
-            f"ant.ranks.{name}",
-            column([row for row in measured if row["mean"].startswith("ant-maxent-authors-mujoco")], name),
-        )
+    planned_ants = {"whiten": SIX, "ranks": SIX, "small": SIX, "four": fourth_plan.ANTS, "own": fourth_plan.ANTS}
+    ants = {arm: replica_arm(measured, arm, seeds) for arm, seeds in planned_ants.items()}
+    for arm, group in ants.items():
+        for name in ("heritable", "share", "realised", "reliable", "distance"):
+            found |= limits(f"ant.{arm}.{name}", column(group, name))
+        found[f"ant.{arm}.all-sectors"] = sum(value == 8 for value in column(group, "reliable_sectors"))
+        if arm != "four" and group:
+            pair = column(ants["four"], "heritable"), column(group, "heritable")
+            found |= interval(f"ant.four-over-{arm}", ratio(*pair))
+            found[f"ant.four-over-{arm}.p"] = fourth_plan.exceeds(*pair)[0]
     tested = planned(bullet=False)
     found |= limits("cheetah.two.amount", [each[0][0].value for each in tested.values()])
     found |= {
         "cheetah.two.amount.p": max(each[0][1] for each in tested.values()),
         "cheetah.two.share.p": max(each[1][1] for each in tested.values()),
     }
-    for row in replica_arm(measured, "four", range(6, 9)):
-        seed = row["mean"][-1]
-        names = ("heritable", "share", "reliable", "reliable_sectors", "interaction")
-        found |= {f"ant.four.{seed}.{name}": number(row, name) for name in names}
     old = old_means(measured)
     homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
     found["means.elsewhere"] = _rank(column(old, "heritable"), column(old, "best_elsewhere"))

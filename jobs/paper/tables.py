@@ -147,7 +147,7 @@ def in_bullet(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
 def bullet(rows: Sequence[Row]) -> str:
     """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, sides, directions."""
     groups: dict[str, list[tuple[Row, Row]]] = {}
-    for row, home in in_bullet(rows):
+    for row, home in (pair for pair in in_bullet(rows) if pair[0]["population"] == "100"):
         length = home["generations"] if int(home["generations"]) < 95 else "95 to 100"
         rules = f"{home['rules']} rules" if home["rules"] != "other" else f"text rules but {home['changed']}"
         name = f"{row['robot']}, {home['algorithm']}, {rules}, {length} generations"
