@@ -115,7 +115,8 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
         for row, again in zip(facts(found), printed["stds"], strict=True):
             best = again.pop("best_elsewhere"), row.pop("best_elsewhere")
             assert best[0] is None and np.isnan(best[1])  # fewer than 40 mutations
-            assert row == pytest.approx(again) and {"share", "kept", "selection", "response"} <= row.keys()
+            assert row == pytest.approx({name: again[name] for name in row}) and again["best_of_40"] is None
+            assert {"share", "kept", "selection", "response"} <= row.keys() and again["coverage"] > 0
         assert np.ptp(found["behavior_by_start"][1], axis=1).min() > 0
     rows = json.loads(done("metrics", tmp_path / "one.h5", "--all", "--json").stdout)
     assert [[row[name] for name in ("std", "heritable", "share")] for row in rows] == [
