@@ -30,7 +30,7 @@ class Adapted(NamedTuple):
     """A policy that was adapted to a direction, before it is scored; see `commands.adapt`."""
 
     parameters: Singles  # [D]
-    how: str  # "mutation", "gradient" or "climbing", for the file
+    how: str  # "mutation" or "gradient", for the file
     attributes: Mapping[str, Any]
     groups: Mapping[str, Arrays]
     sentence: str  # with {direction}
