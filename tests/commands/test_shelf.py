@@ -72,6 +72,6 @@ def test_measure_replay_sample_adapt_and_train_take_a_name(inside: Path) -> None
     done("train", f"{ANT.removesuffix('-maxent')}-es", "--from", name, "--generations", 1, *small, "--out", "run.h5")
     assert {path.name for path in shelf.TRAINED.iterdir()} == before
     assert {path.name for path in inside.iterdir()} == {
-        *(f"{ANT}-{what}.h5" for what in ("measure", "sample", "adapt-90deg")),
+        *(f"{ANT}-{what}.h5" for what in ("measure", "sample", "adapt-up")),
         *(f"{ANT}-measure.png", "run.h5"),
     }
