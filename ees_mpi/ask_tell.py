@@ -36,6 +36,7 @@ from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry import unknown
 from ees_mpi.registry.computing import computing
+from ees_mpi.registry.search import searching
 from ees_mpi.runs.broadcast import read_on_root
 from ees_mpi.runs.loop_config import config_of
 from ees_mpi.runs.recording import NO_END, Recording, reopen_loop
@@ -101,7 +102,7 @@ class Strategy:
         planned = NO_END if generations is None and config is None else generations
         keys = {"population.size": size, "population.std": std, "run.seed": seed, "run.generations": planned}
         target = None if record is None else Path(record)
-        with computing(False):
+        with computing():
             loop = UserLoop("Strategy")
             with loop.closed_by_errors(), loop.ranks.together():
                 means = means_of(mean)
@@ -128,11 +129,11 @@ class Strategy:
         force: ignore the lock of another writer if the file system has no locks
         """
         self = cls.__new__(cls)
-        with computing(trust):
+        with computing():
             loop, recording = UserLoop("Strategy.resume"), Recording()
 
             def read() -> dict[str, Any]:
-                prepared = reopen_loop(Path(path), generations, force)
+                prepared = reopen_loop(Path(path), generations, force, trust)
                 recording.writer = prepared.open()
                 return {"config": prepared.config, "state": prepared.state}
 
@@ -380,7 +381,8 @@ class Strategy:
             arrays = describe(self.config, self._state, draw, outcomes, ranks)
             self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.own_values)
 
-        self._loop.call(job, 60 * self.config.run.stall_minutes)
+        with searching(*self.config.folders):
+            self._loop.call(job, 60 * self.config.run.stall_minutes)
 
     def _last_draw(self, caller: str) -> Draw:
         """Return the draw of the last `ask`."""

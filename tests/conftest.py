@@ -15,16 +15,18 @@ import pytest
 from ees_mpi import machine
 
 machine.pin_threads()  # before anything loads numpy
-os.environ["EES_MPI_TRUST"] = "1"  # tests trust the files that they make, except those in test_trust.py
+os.environ["EES_MPI_TRUST"] = "1"  # tests trust the files that they make, except those of trust
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores Ctrl-C
 pytest.register_assert_rewrite("support")
 
 from support.program import SESSIONS, STANDING, TINY, forget_modules, train  # noqa: E402
 from support.small_runs import Zoo  # noqa: E402
 
-from ees_mpi import registry  # noqa: E402
 from ees_mpi.config import Config, load  # noqa: E402
 from ees_mpi.noise import BLOCK, Noise  # noqa: E402
+from ees_mpi.registry.search import FOLDERS, RUN_FOLDERS  # noqa: E402
+
+os.environ["XDG_STATE_HOME"] = str(Path(SESSIONS.name, "state"))  # nothing is noted in the home of who runs the tests
 
 # Where pybullet cannot be installed, a stand-in notes who imports it, in this process or in one that a test starts. A
 # test that fails after that is skipped.
@@ -114,10 +116,10 @@ def copied(finished: Path, tmp_path: Path) -> Path:
 def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The folder of a test, in which its commands run; modules in it are forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(registry, "FOLDERS", [])
-    monkeypatch.setattr(registry, "RUN_FOLDERS", [])
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
+    FOLDERS.clear()
+    RUN_FOLDERS.clear()
     forget_modules()
 
 

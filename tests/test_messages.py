@@ -122,6 +122,7 @@ def test_verify_finds_modules_beside_a_trusted_run_file(
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     forget_modules()
     monkeypatch.delenv("EES_MPI_TRUST")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))  # as another user
     code, line = refusal("verify", folder / "run.h5")
     assert code == 3 and "not run without your consent" in line and "mine" not in sys.modules
     assert "the same bits" in done("verify", folder / "run.h5", "--trust").stdout

@@ -2,6 +2,7 @@
 
 import html
 import os
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -14,7 +15,6 @@ from support.own_parts import BASE, EXAMPLES, MODULES, write
 from support.program import TINY, done, ees, forget_modules, refusal, sets
 from support.run_files import edited
 
-from ees_mpi import registry
 from ees_mpi.analysis import report, report_charts
 from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
@@ -34,10 +34,9 @@ NAMES = [*(name.removesuffix(".py") for name in MODULES), "landing"]
 
 
 @pytest.fixture(autouse=True)
-def no_trust(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_trust(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     monkeypatch.delenv("EES_MPI_TRUST")
-    monkeypatch.setattr(registry, "_FROM_USER", set())
-    monkeypatch.setattr(registry, "_FROM_FILES", set())
 
 
 @pytest.fixture
@@ -54,10 +53,16 @@ def words(section: dict[str, Any]) -> list[str]:
 
 
 def begin(name: str) -> None:
-    """Train a run with the user's own code, and forget that the code was ever imported."""
+    """Train a run with the user's own code, and forget that this was done: then it is a stranger's file."""
     done("train", *words(OWN[name]))
     assert ran()
+    be_another_user()
+
+
+def be_another_user() -> None:
+    """Forget which code was imported, and with which code this user has trained."""
     forget_modules()
+    shutil.rmtree(os.environ["XDG_STATE_HOME"])
 
 
 def ran() -> bool:
@@ -129,11 +134,11 @@ hidden = [4]
 """
 
 
-def task_of(text: str, trusted: bool) -> Any:
+def task_of(text: str, stored: bool) -> Any:
     """Return the task of a config, from a run file or from the user."""
     rest = tomllib.loads(read_source("interference-maxvar"))
     del rest["task"]
-    return parse(f"{text}\n{tomli_w.dumps(rest)}", trusted=trusted).task
+    return parse(f"{text}\n{tomli_w.dumps(rest)}", stored=stored).task
 
 
 @pytest.mark.parametrize(
@@ -142,17 +147,18 @@ def task_of(text: str, trusted: bool) -> Any:
 )
 def test_settings_of_a_run_file_reach_gymnasium_only_if_they_are_numbers(folder: Path, setting: str) -> None:
     with pytest.raises(TrustError, match=f"{setting.split()[0]}.*--trust"):
-        task_of(CHEETAH + setting, trusted=False).make()
+        task_of(CHEETAH + setting, stored=True).make()
 
 
 def test_numbers_of_a_run_file_and_all_settings_of_the_user_reach_gymnasium(folder: Path) -> None:
-    task_of(CHEETAH + "frame_skip = 3\nreset_noise_scale = 0", trusted=False).make().close()
+    task_of(CHEETAH + "frame_skip = 3\nreset_noise_scale = 0", stored=True).make().close()
     with pytest.raises(ConfigError, match=r"secret\.xml"):
-        task_of(CHEETAH + "xml_file = 'secret.xml'", trusted=True).make()
+        task_of(CHEETAH + "xml_file = 'secret.xml'", stored=False).make()
 
 
 def test_a_stranger_cannot_open_a_file_through_an_environment(folder: Path) -> None:
     done("train", *words({"task": tomllib.loads(CHEETAH)["task"] | {"steps": 5}}))
+    be_another_user()
     os.mkfifo(folder / "pipe.xml")  # reading it would wait for ever
     with edited(folder / "run.h5") as file:
         config = texts.attributes(file)["config"]
@@ -167,9 +173,9 @@ def test_a_stranger_cannot_open_a_file_through_an_environment(folder: Path) -> N
 def test_a_model_of_a_run_file_needs_trust(folder: Path, model: str) -> None:
     text = f"[task]\nname = 'mujoco'\n{model}\n"
     with pytest.raises(TrustError, match=r"task\.model.*--trust"):
-        _ = task_of(text, trusted=False).layers
+        _ = task_of(text, stored=True).layers
     with pytest.raises(ConfigError, match=r"task\.model"):
-        _ = task_of(text, trusted=True).layers
+        _ = task_of(text, stored=False).layers
 
 
 def test_files_that_name_code_can_be_read_and_started_from(folder: Path) -> None:

@@ -148,7 +148,8 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> No
             raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")
         return replay_run(path, request, say)
     with tempfile.TemporaryDirectory() as folder:
-        again = replace(request, generation=None, mutations=request.mutations or MUTATIONS)
+        # The file of the mutations names nothing that has not just run.
+        again = replace(request, generation=None, mutations=request.mutations or MUTATIONS, trust=True)
         return replay_run(sampled(path, request, Path(folder)), again, say, path)
 
 
@@ -158,11 +159,12 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     if request.mutations and request.individuals and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
     source = PolicySource(policy)  # of another program: `sample` refuses it, before any code runs
-    text = "" if source.foreign else starting_point.load(source, generation=request.generation).config
+    of_file: dict[str, Any] = {"generation": request.generation, "trust": request.trust}
+    text = "" if source.foreign else starting_point.load(source, **of_file).config
     task = tables(text, (), f"the config in {policy}").get("task")
     settings = request.settings or ({"task.device": "cpu"} if isinstance(task, dict) and "device" in task else None)
     count, out = request.mutations or count, folder / f"{policy.stem}.h5"
-    wanted = SampleRequest(policy, count, out, generation=request.generation, std=request.std, settings=settings)
+    wanted = SampleRequest(policy, count, out, std=request.std, settings=settings, **of_file)
     return sample(Ranks(), wanted, lambda line: None)
 
 
@@ -171,7 +173,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
 
     named: the user's file, for messages
     """
-    with open_run(path) as run:
+    with open_run(path, request.trust) as run:
         run.path = named or path
         run.check_last()
         choices = choose(run, request)

@@ -29,15 +29,16 @@ SIZE = (320, 240)  # of a picture of a robot
 SHOWN = 8  # individuals on a page without pictures
 
 
-def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int) -> Path:
+def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int, trust: bool = False) -> Path:
     """Write the page of one or several run files; return its path.
 
-    Code that only a file names does not run without the user's consent: the page then has no pictures, and says why.
+    Code that a file names does not run without `trust`, unless the user has trained with it: the page then has no
+    pictures, and says why.
     """
     target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
     check_writable(target, "-o", (".html",), paths)
     with ExitStack() as stack:
-        runs = [stack.enter_context(open_run(path)) for path in paths]
+        runs = [stack.enter_context(open_run(path, trust)) for path in paths]
         for run in runs:
             check_committed(run)
             run.check_all()

@@ -16,7 +16,16 @@ import click
 from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Option, path_of, whole
-from ees_mpi.commands.requests import Json, KeyChanges, Overwrite, RunArgument, RunArguments, SourceArgument, changes_of
+from ees_mpi.commands.requests import (
+    Json,
+    KeyChanges,
+    Overwrite,
+    RunArgument,
+    RunArguments,
+    SourceArgument,
+    Trust,
+    changes_of,
+)
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 from ees_mpi.registry import unknown
 from ees_mpi.terminal import say_on_stderr
@@ -117,7 +126,7 @@ def repair(run: RunArgument) -> None:
         opened.check_all()
 
 
-@command(trusts=True)
+@command()
 def export(
     run: RunArgument,
     policy: Annotated[bool, Option("A policy with its normaliser as npz, and a loader in numpy.")] = False,
@@ -127,6 +136,7 @@ def export(
     component: Annotated[int | None, Option("The mean, of a mixture.", whole())] = None,
     out: Annotated[Path | None, Option("[default: policy.npz or RUN.csv]", FILE, "-o, --out FILE")] = None,
     overwrite: Overwrite = False,
+    trust: Trust = False,
 ) -> None:
     """Write a policy or the metrics of a run file for other programs.
 
@@ -143,7 +153,7 @@ def export(
     from ees_mpi.commands.export import export_csv, export_policy
     from ees_mpi.store.reader import open_run
 
-    with open_run(path_of(run)) as opened:
+    with open_run(path_of(run), trust) as opened:
         if table:
             written = [export_csv(opened, out, overwrite)]
         else:

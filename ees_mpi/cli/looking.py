@@ -8,7 +8,16 @@ import click
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Option, path_of, whole
-from ees_mpi.commands.requests import Cell, CompareRequest, FigureRequest, Generation, Json, ReplayRequest, RunArguments
+from ees_mpi.commands.requests import (
+    Cell,
+    CompareRequest,
+    FigureRequest,
+    Generation,
+    Json,
+    ReplayRequest,
+    RunArguments,
+    Trust,
+)
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
 
@@ -18,7 +27,7 @@ Radius = Annotated[
 ]
 
 
-@command(trusts=True)
+@command()
 def figure(
     request: FigureRequest,
     name: Annotated[str, Option(usage="[NAME]")] = "",
@@ -32,10 +41,10 @@ def figure(
         return
     if not is_known(name) and (name.endswith(".h5") or Path(name).is_file()):
         runs, name = [path_of(name), *runs], ""
-    echo(str(draw(name or suiting(runs), runs, request)))
+    echo(str(draw(name or suiting(runs, request.trust), runs, request)))
 
 
-@command(trusts=True)
+@command()
 def replay(run: Annotated[Path, Option("", RUN_FILE, "RUN.h5|POLICY.npz|shelf:NAME")], request: ReplayRequest) -> None:
     from ees_mpi.analysis.replay import replay
 
@@ -43,11 +52,12 @@ def replay(run: Annotated[Path, Option("", RUN_FILE, "RUN.h5|POLICY.npz|shelf:NA
     replay(run, request, say)
 
 
-@command(trusts=True)
+@command()
 def report(
     runs: RunArguments,
     out: Annotated[Path | None, Option("[default: RUN-report.html]", FILE, "-o, --out FILE.html")] = None,
     thumbnails: Annotated[int, Option("Extremes to show.", whole(0, 64))] = 8,
+    trust: Trust = False,
 ) -> None:
     """Write a web page about a run, or about several.
 
@@ -56,7 +66,7 @@ def report(
     from ees_mpi.analysis.report import write_report
 
     machine.check_threads()
-    echo(str(write_report(runs, out, thumbnails)))
+    echo(str(write_report(runs, out, thumbnails, trust)))
 
 
 class Sides(click.Command):
@@ -76,7 +86,7 @@ class Sides(click.Command):
         return super().parse_args(ctx, words)
 
 
-@command(trusts=True)
+@command()
 def metrics(
     runs: RunArguments,
     generation: Generation = None,
@@ -87,6 +97,7 @@ def metrics(
         str, Option("Of the kernel: numbers, scott, silverman.", usage="--bandwidth H[,H...]")
     ] = "silverman",
     as_json: Json = False,
+    trust: Trust = False,
 ) -> None:
     """Compute measures of the offspring in run and sample files."""
     from ees_mpi.analysis.numbers import measures, summaries
@@ -97,7 +108,7 @@ def metrics(
     settings = [measures.Settings(radius, cell, measures.bandwidth(word)) for word in bandwidth.split(",")]
     rows = []
     for path in runs:
-        facts, lines = summaries.read_measures(path, generation, every, settings)
+        facts, lines = summaries.read_measures(path, generation, every, settings, trust)
         rows += facts
         for line in [] if as_json else lines:
             echo(line)
@@ -105,7 +116,7 @@ def metrics(
         echo(to_json(rows))
 
 
-@command(trusts=True, kind=Sides)
+@command(kind=Sides)
 def compare(
     request: CompareRequest,
     radius: Radius = 5.0,

@@ -11,6 +11,7 @@ from ees_mpi import machine, ranks
 from ees_mpi.cli import files, looking, running
 from ees_mpi.cli.help import cli
 from ees_mpi.errors import EesError, RunFileError, words_of
+from ees_mpi.registry.search import searching
 from ees_mpi.terminal import is_utf8, say_on_stderr
 
 LONGEST = 2000  # characters of a message
@@ -28,7 +29,8 @@ def main() -> NoReturn:
         if not is_utf8(word):
             _leave(f"{word!a}: expected UTF-8; rename the file", 2)
     try:
-        cli(prog_name="ees-mpi", standalone_mode=False)
+        with searching():
+            cli(prog_name="ees-mpi", standalone_mode=False)
     except click.ClickException as error:
         _leave(error.format_message(), error.exit_code, "ees-mpi: " if sys.argv[1:] else "")  # no words: it is the help
     except (click.Abort, KeyboardInterrupt):

@@ -13,9 +13,7 @@ from click.shell_completion import CompletionItem
 
 from ees_mpi import ranks
 from ees_mpi.commands.arguments import FILE, POLICY, PRESET, RUN_FILE, SOURCE, Option, number, options_of
-from ees_mpi.commands.requests import TRUST
 from ees_mpi.ranks import process
-from ees_mpi.registry import trusting
 from ees_mpi.terminal import plain
 
 MINUTES = "ees_mpi.start_minutes"
@@ -73,11 +71,11 @@ def _help(option: Option) -> str:
 
 
 def command(
-    on_ranks: bool = False, trusts: bool = False, kind: type[click.Command] = click.Command
+    on_ranks: bool = False, kind: type[click.Command] = click.Command
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Turn a function into a command of its name; its docstring, or that of its request, is the help.
 
-    on_ranks: it runs on all ranks, and has --start-minutes; trusts: it has --trust, without a parameter for it
+    on_ranks: it runs on all ranks, and has --start-minutes
     """
 
     def build(function: Callable[..., None]) -> click.Command:
@@ -86,15 +84,13 @@ def command(
 
         def run(**words: Any) -> None:
             given = {name: value for name, value in words.items() if value is not None and value != ()}
-            with trusting(given.pop("trust") if trusts else given.get("trust", False)):
-                made = {
-                    name: request(**{field: given.pop(field) for field in options_of(request) if field in given})
-                    for name, request in requests.items()
-                }
-                function(**made, **given)
+            made = {
+                name: request(**{field: given.pop(field) for field in options_of(request) if field in given})
+                for name, request in requests.items()
+            }
+            function(**made, **given)
 
         options = {name: option for each in (*requests.values(), function) for name, option in options_of(each).items()}
-        options |= {"trust": TRUST} if trusts else {}
         found = [parameter(name, option) for name, option in options.items() if option.usage]
         found += [_start_minutes()] if on_ranks else []
         texts = [inspect.getdoc(each) for each in (function, *requests.values())]

@@ -28,7 +28,7 @@ def train(options: requests.TrainOptions) -> None:
     run_on_ranks(job_of(options))
 
 
-@command(on_ranks=True, trusts=True)
+@command(on_ranks=True)
 def resume(
     run: requests.RunArgument,
     generations: Annotated[
@@ -37,25 +37,28 @@ def resume(
     max_hours: requests.MaxHours = None,
     tensorboard: requests.Tensorboard = None,
     force: requests.Force = False,
+    trust: requests.Trust = False,
 ) -> None:
     """Continue a run from its last committed generation."""
     ranks.note_stops()
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import reopen, stall_minutes
 
-    request, limit = partial(reopen, path_of(run), generations, force), partial(stall_minutes, path_of(run))
+    request = partial(reopen, path_of(run), generations, force, trust=trust)
+    limit = partial(stall_minutes, path_of(run))
     curves = Path(tensorboard) if tensorboard else None
     run_on_ranks(
         partial(run_session, request=request, stall_minutes=limit, say=say, max_hours=max_hours, curves=curves)
     )
 
 
-@command(on_ranks=True, trusts=True)
+@command(on_ranks=True)
 def verify(
     run: requests.RunArgument,
     generation: Annotated[int | None, Option("[default: the first, the middle and the last one]", ANY_WHOLE)] = None,
     individuals: Annotated[int | None, Option("The number in each generation.  [default: 32]", AT_LEAST_ONE)] = None,
     updates: Annotated[bool, Option("Compute all updates again from the logged outcomes; no rollouts.")] = False,
+    trust: requests.Trust = False,
 ) -> None:
     """Evaluate individuals again and compare every bit.
 
@@ -69,7 +72,7 @@ def verify(
         from ees_mpi.commands.verify import verify, verify_updates
 
         path = path_of(run)
-        lines = verify_updates(world, path) if updates else verify(world, path, generation, individuals)
+        lines = verify_updates(world, path, trust) if updates else verify(world, path, generation, individuals, trust)
         if world.is_root:
             echo("\n".join(lines))
 
@@ -122,7 +125,7 @@ def measure(
 
 
 def _show(measured: Path, figures: dict[str, Path], cell: float, as_json: bool) -> None:
-    """Print the tables of a file of `measure`, and draw its figures beside it."""
+    """Print the tables of a file of `measure`, and draw its figures beside it; it names only code that has run."""
     from ees_mpi.analysis.figures.catalog import draw
     from ees_mpi.analysis.labels import label
     from ees_mpi.analysis.numbers import heritability
@@ -130,18 +133,19 @@ def _show(measured: Path, figures: dict[str, Path], cell: float, as_json: bool) 
     from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.store.reader import open_run
 
-    with open_run(measured) as run:
+    with open_run(measured, trust=True) as run:
         if as_json:
             more = heritability.facts(run) if "starts" in figures else itertools.repeat({})
             rows = [{**row, **found} for row, found in zip(at_stds(run, cell), more, strict=False)]
             lines = [to_json({"file": str(measured), "label": label(run), "stds": rows})]
         else:
-            lines = [*table_of_stds(measured, cell), *(heritability.describe(run) if "starts" in figures else [])]
+            lines = list(table_of_stds(measured, cell, trust=True))
+            lines += heritability.describe(run) if "starts" in figures else []
     for line in lines:
         echo(line)
     try:
         sides = {"measure": cell, "starts": requests.FigureRequest.cell}
-        asked = {name: requests.FigureRequest(path, cell=sides[name]) for name, path in figures.items()}
+        asked = {name: requests.FigureRequest(path, cell=sides[name], trust=True) for name, path in figures.items()}
         drawn = [draw(name, [measured], request) for name, request in asked.items()]
         for path in [] if as_json else drawn:
             echo(str(path))

@@ -12,6 +12,7 @@ from ees_mpi import ranks
 from ees_mpi.commands.arguments import function
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainOptions
 from ees_mpi.errors import Interrupted
+from ees_mpi.registry.search import searching
 from ees_mpi.registry.toml import settings_of, source_of
 from ees_mpi.terminal import say
 
@@ -42,7 +43,7 @@ def train(options: TrainOptions) -> "Run":
         except Interrupted:
             by_keyboard = world.any(world.stopped_by == "SIGINT")
             raise
-        return _opened(world, path, options.trust)
+        return _opened(world, path)
 
     try:
         return ranks.call("train", job, trains=True)
@@ -59,7 +60,7 @@ def sample(request: SampleRequest) -> "Run":
     """Evaluate new offspring of a trained mean, as `ees-mpi sample` does; return their open file."""
     from ees_mpi.commands.offspring import sample
 
-    return ranks.call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
+    return ranks.call("sample", lambda world: _opened(world, sample(world, request, say)))
 
 
 @function(AdaptRequest)
@@ -80,7 +81,7 @@ def measure(request: MeasureRequest) -> "Run":
     """Measure how evolvable a policy is, as `ees-mpi measure` does; return the open file on every rank."""
     from ees_mpi.commands.offspring import measure
 
-    return ranks.call("measure", lambda world: _opened(world, measure(world, request, lambda line: None), True))
+    return ranks.call("measure", lambda world: _opened(world, measure(world, request, lambda line: None)))
 
 
 @function(SignalRequest)
@@ -97,7 +98,8 @@ def load_config(
     """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
     from ees_mpi.runs.start import load
 
-    return load(source_of(source), settings_of(settings))
+    with searching():
+        return load(source_of(source), settings_of(settings))
 
 
 def presets() -> dict[str, str]:
@@ -107,9 +109,9 @@ def presets() -> dict[str, str]:
     return {name: config.read_source(name).split("\n")[0].lstrip("# ") for name in config.preset_names()}
 
 
-def _opened(world: "ranks.Ranks", path: Path, trust: bool) -> "Run":
-    """Open a run file on every rank."""
+def _opened(world: "ranks.Ranks", path: Path) -> "Run":
+    """Open the run file of a call on every rank; it names no code that this call has not been allowed to run."""
     from ees_mpi.store.reader import open_run
 
     with world.together():
-        return open_run(path, trust)
+        return open_run(path, trust=True)

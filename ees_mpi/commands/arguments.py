@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from ees_mpi.commands.shelf import PREFIX, resolved
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_length
-from ees_mpi.registry import beside
 from ees_mpi.registry.computing import computing
+from ees_mpi.registry.search import beside
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
 from ees_mpi.terminal import is_utf8
 
@@ -255,16 +255,15 @@ def checked(request: R) -> R:
 def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
     """Turn a function of a request into one that has the request's fields as its arguments, and checks them.
 
-    It computes with one thread, and with the trust of the request.
+    It computes with one thread, and leaves `sys.path` as it was.
     """
 
     def wrap(act: Callable[[R], T]) -> Callable[P, T]:
         @wraps(act)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             bound = signature.bind(*args, **kwargs)
-            given: Any = checked(request(*bound.args, **bound.kwargs))
-            with computing(given.trust):
-                return act(given)
+            with computing():
+                return act(checked(request(*bound.args, **bound.kwargs)))
 
         signature = inspect.signature(request)
         plain = [

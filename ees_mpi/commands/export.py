@@ -18,8 +18,8 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_new, check_writable, written
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import MLP, by_layer, parameter_count
-from ees_mpi.registry import check_trust
 from ees_mpi.registry.own import split
+from ees_mpi.registry.trust import require
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store.reader import Run
@@ -190,7 +190,7 @@ def _own_network(task: PolicyTask, parameters: Singles) -> tuple[dict[str, Any],
     """Return the words for the loader of the user's own network."""
     path = task.policy or ""
     module, policy = split(path, "task.policy")
-    check_trust(path, "task.policy")  # the loader will import it
+    require(path, "task.policy")  # the loader will import it
     if task.settings_for(parameters.size):  # a function
         settings = {name: value for name, value in (task.policy_settings or {}).items() if name != LENGTH}
         begin = f"def policy(x):\n        return own(parameters, x, **{settings!r})"

@@ -36,7 +36,7 @@ from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes, pack, unpack
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import beside
+from ees_mpi.registry.search import beside
 from ees_mpi.registry.toml import Setting, key_of, shown
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.broadcast import read_on_root, set_limit
@@ -103,7 +103,8 @@ def read_own(
                 expected = f"expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's"
                 raise ConfigError(f"{shown(setting)}: {expected}")
     source = PolicySource(run)
-    return read_parent(ranks, source, lambda config, _: change(config), settings, generation=request.generation)
+    wanted: dict[str, Any] = {"generation": request.generation, "trust": request.trust}
+    return read_parent(ranks, source, lambda config, _: change(config), settings, **wanted)
 
 
 def offspring(config: Config, count: int, std: float | None) -> Config:
@@ -133,7 +134,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         return _offspring(request, _stds(request, own), config)
 
     settings = changes_of(request.settings)
-    parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label)
+    wanted: dict[str, Any] = {"task": request.task, "label": request.label, "trust": request.trust}
+    parent = read_parent(ranks, policy, change, settings, **wanted)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
@@ -205,6 +207,7 @@ def read_parent(
     task: str | None = None,
     generation: int | None = None,
     label: str = "",
+    trust: bool = False,
 ) -> Parent:
     """Read learned arrays on rank 0, and send them to all ranks.
 
@@ -214,8 +217,8 @@ def read_parent(
 
     @cache
     def start_and_config() -> tuple[StartingPoint, Config]:
-        start = starting_point.load(policy, label, generation)
-        return start, configs.parse(start.config, settings, f"the config in {policy}", stored=True)
+        start = starting_point.load(policy, label, generation, trust)
+        return start, configs.parse(start.config, settings, f"the config in {policy}", trust, stored=True)
 
     def stall_minutes() -> float:
         if task is not None:
@@ -230,8 +233,8 @@ def read_parent(
         if task is None:
             start, config = start_and_config()
         else:
-            config = configs.load(task, settings)
-            start = starting_point.load(policy, label, generation)
+            config = configs.load(task, settings, trust)
+            start = starting_point.load(policy, label, generation, trust)
         config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config, start.own_std)
         configs.check(config)
         if len(start.mean) > config.population.components:

@@ -49,8 +49,7 @@ Tensorboard = Annotated[
 ]
 Overwrite = Annotated[bool, Option("Replace an existing file.")]
 Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]
-TRUST = Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust", default=False)
-Trust = Annotated[bool, TRUST]
+Trust = Annotated[bool, Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust")]
 Cell = Annotated[float, Option("Side of a grid cell, for coverage.", POSITIVE)]
 Json = Annotated[bool, Option("One JSON object, or a list of them.", usage="--json")]
 
@@ -238,6 +237,7 @@ class FigureRequest:
         str | None, Option("For sweep: what is drawn.  [default: the metric of progress lines]", usage="--metric M")
     ] = None
     cell: Annotated[float, Option("For measure: side of a grid cell, for coverage.", POSITIVE)] = 1.0
+    trust: Trust = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -260,6 +260,7 @@ class ReplayRequest:
     size: Annotated[tuple[int, int] | None, Option("Of one panel of the video, or of the scene.", kinds.PANEL)] = None
     speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
     seconds: Annotated[float | None, Option("Film only so many simulated seconds.", POSITIVE)] = None
+    trust: Trust = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -280,6 +281,7 @@ class CompareRequest:
         str | None, Option("Compare the values of a key with each other, in place of --against.", usage="--by KEY")
     ] = None
     generation: Generation = None
+    trust: Trust = False
 
 
 def changes_of(settings: Any) -> Sequence[Any]:

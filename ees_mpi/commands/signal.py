@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import SignalRequest
-from ees_mpi.commands.verify import learned_after, logged_outcomes, spaced
+from ees_mpi.commands.verify import UPDATED, learned_after, logged_outcomes, spaced
 from ees_mpi.config import Evolution, check_kept
 from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
@@ -37,7 +37,8 @@ from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.runs.broadcast import open_on_ranks
+from ees_mpi.store.reader import Run
 from ees_mpi.update import Update
 
 Indices = NDArray[np.int64]
@@ -73,8 +74,8 @@ class Split:
 
 def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
+    run = open_on_ranks(ranks, path_of(request.run), request.trust, UPDATED)
     with ranks.together():
-        run = open_run(path_of(request.run))
         chosen = choose(run, request.generation, request.every)
         other = None
         if request.objective:

@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.commands.requests import TrainOptions, changes_of, policy_of
+from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import beside
+from ees_mpi.registry.search import FOLDERS, beside
 from ees_mpi.runs import session
 from ees_mpi.runs.loop_config import sections_of
 from ees_mpi.runs.session import Callback
@@ -34,6 +35,8 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
         source = {**sections, "task": {"name": "function", **known, **function}}
     elif isinstance(source, str) and source.endswith(".toml"):
         beside(source)  # on every rank: rank 0 alone reads the file
+    elif isinstance(source, Config):
+        FOLDERS.extend(source.folders)
     elif source is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
     short = {"run.generations": options.generations, "run.seed": options.seed}
@@ -41,7 +44,9 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
     start = None if options.start is None else policy_of(options.start, options)
     if not start and (options.layers or options.normaliser or options.activation):
         raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")
-    request = TrainRequest(source, settings, out, start, options.resume, options.overwrite, options.force)
+    request = TrainRequest(
+        source, settings, out, start, options.resume, options.overwrite, options.force, options.trust
+    )
     curves = None if options.tensorboard is None else Path(options.tensorboard)
     return partial(
         session.run_session,

@@ -31,10 +31,12 @@ from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Floats, Outcomes, pack
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.own import sources
+from ees_mpi.runs.broadcast import open_on_ranks
 from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run
 from ees_mpi.update import Update
 
+UPDATED = ("population", "objective", "optimizer")  # sections whose code computes an update
 GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
 DISTRIBUTED = 1000  # individuals of a comparison of distributions: at least, or all
@@ -60,14 +62,14 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
     return Repeated(logged(run, generation, index), row, same_by_start(run, generation, index, outcome))
 
 
-def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None) -> list[str]:
+def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None, trust: bool = False) -> list[str]:
     """Evaluate individuals again, on the device of each generation; raise a VerifyError if they differ.
 
     Outcomes that cannot be repeated are compared as distributions: those of random tasks, of most robots on GPUs, and
     of other kinds of GPU. Return lines that say what was compared.
     """
+    run = open_on_ranks(ranks, path, trust, ("task", "population"))
     with ranks.together():
-        run = open_run(path)
         if run.attributes["kind"] == "run":
             check_kept(run.config, path)
         if ranks.is_root:
@@ -227,10 +229,10 @@ def differences(run: Run, generation: int) -> list[str]:
     return machine.differences(here, run.machine(generation))
 
 
-def verify_updates(ranks: Ranks, path: Path) -> list[str]:
+def verify_updates(ranks: Ranks, path: Path, trust: bool = False) -> list[str]:
     """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs."""
+    run = open_on_ranks(ranks, path, trust, UPDATED)
     with ranks.together():
-        run = open_run(path)
         if run.attributes["kind"] == "run":
             check_kept(run.config, path)
         if ranks.is_root:

@@ -13,7 +13,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import tomli_w
 
 from ees_mpi.config.changes import change, make_room
@@ -23,8 +22,9 @@ from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSetting
 from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.populations import POPULATIONS
-from ees_mpi.registry import beside, check_trust, convert, flat, leaves, note_code, texts, unknown
+from ees_mpi.registry import convert, flat, leaves, search, unknown
 from ees_mpi.registry.toml import Setting, tables
+from ees_mpi.registry.trust import builtins, decide, entries, marked, require, without_permission
 from ees_mpi.tasks import TASKS
 
 __all__ = ["FREE_ON_RESUME", "INERT", "METHODS", "EsMaml", "Evolution"]  # of its modules
@@ -44,6 +44,7 @@ class Config:
     population: Population
     method: Method
     notes: tuple[str, ...] = field(default=(), compare=False)  # on the changes by `--set`, for the user
+    folders: tuple[str, ...] = field(default=(), compare=False)  # of its file, in which modules are searched, too
 
     @property
     def noise_seed(self) -> int:
@@ -67,11 +68,15 @@ class Config:
         return part and f"{part} needs version 0.2.0 of ees_mpi; it is a program of its own now (`ees-mpi docs peers`)"
 
     def sections(self) -> dict[str, Any]:
-        """Return the config as plain tables, with all defaults."""
+        """Return the config as plain tables, with all defaults; texts that came from a run file stay marked."""
+        return without_permission(self.tables())
+
+    def tables(self) -> dict[str, Any]:
+        """Return the config as plain tables, for this call: texts keep the permission to run what they name."""
         return {
             **({} if self.method.name == "ees" else {"method": self.method.name}),
-            "run": msgspec.to_builtins(self.run),
-            "noise": {**msgspec.to_builtins(self.noise), "seed": self.noise_seed},
+            "run": builtins(self.run),
+            "noise": {**builtins(self.noise), "seed": self.noise_seed},
             "task": TASKS.section(self.task),
             "population": POPULATIONS.section(self.population),
             **self.method.sections(),
@@ -86,14 +91,17 @@ def parse(
     text: str | Mapping[str, Any],
     settings: Sequence[Setting] = (),
     source: str = "config",
-    trusted: bool = False,
+    trust: bool | None = False,
     stored: bool = False,
 ) -> Config:
     """Return the config of TOML text or of tables, changed by `settings`.
 
-    trusted: code that it names may run; stored: the text is from a file that ees_mpi wrote, perhaps an older version
+    trust: the user says that the code which a run file names may run in this call; None: this is decided already
+    stored: the text is from a file that ees_mpi wrote, perhaps an older version
     """
     sections = with_base(tables(text, (), source))
+    if stored and trust is not None:
+        sections = marked(sections)
     for section, key in GONE if stored else ():
         if isinstance(sections.get(section), dict):
             sections[section].pop(key, None)
@@ -103,7 +111,8 @@ def parse(
             raise ConfigError(f"{key}: expected a finite number, got {value}")
         if isinstance(value, int) and abs(value) > LARGEST:
             raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
-    note_code(sections, trusted)
+    if trust is not None:
+        decide(sections, trust)
     name = sections.pop("method", "ees")
     methods: dict[str, type[Method]] = {**METHODS, EsMaml.name: EsMaml}
     if name not in [*methods]:  # it may be anything, also a list
@@ -140,12 +149,17 @@ def check_kept(config: Config, path: str | Path) -> None:
         raise RunFileError(f"{path}: {config.retired}. This version reads, samples and measures such files")
 
 
+def check_code(config: Config, sections: Sequence[str] = ()) -> None:
+    """Raise a TrustError if a run file names code that may not run, in some sections or in all."""
+    for entry in entries(config.tables()):
+        if entry.names_code and (not sections or entry.key.partition(".")[0] in sections):
+            require(entry.table[entry.name], entry.key)
+
+
 @before_rollouts()
 def check(config: Config, here: bool = True) -> None:
     """Raise an error if the config cannot work, or not `here`: if its noise table does not fit in the memory."""
-    for key, text in texts(config.sections()):
-        if key != INERT:
-            check_trust(text, key)
+    check_code(config)
     config.task.check()
     config.population.check()
     config.method.check(config.task, config.population)
@@ -192,7 +206,7 @@ def read_source(source: str) -> str:
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"cannot read config {source}: it is not a plain file")
-        beside(source)
+        search.beside(source)
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read config {source:.200}: {getattr(error, 'strerror', None) or error}") from None
@@ -223,14 +237,18 @@ def written(source: Source) -> str | Mapping[str, Any]:
     return source.sections() if isinstance(source, Config) else source
 
 
-def read(source: Source, settings: Sequence[Setting] = ()) -> Config:
+def read(source: Source, settings: Sequence[Setting] = (), trust: bool = False) -> Config:
     """Return the config of a source as it is written; this runs no code of the user."""
-    return parse(written(source), settings, source if isinstance(source, str) else "config", trusted=True)
+    config = parse(written(source), settings, source if isinstance(source, str) else "config", trust)
+    folders = source.folders if isinstance(source, Config) else ()
+    if isinstance(source, str) and source.endswith(".toml"):
+        folders = (os.path.dirname(os.path.abspath(source)),)
+    return replace(config, folders=folders)
 
 
-def load(source: Source, settings: Sequence[Setting] = ()) -> Config:
+def load(source: Source, settings: Sequence[Setting] = (), trust: bool = False) -> Config:
     """Return the config of a new run with all that its file must hold: see `Task.resolved` and `Task.observing`."""
-    config = read(source, settings)
+    config = read(source, settings, trust)
     task = config.task.resolved()
     if "task.observation_share" not in dict(flat(with_base(tables(written(source), settings, "config")))):
         task = task.observing(enough(config))

@@ -23,7 +23,6 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files
 from ees_mpi.foreign.array_files import NPZ, SAFETENSORS, SB3, TORCH, Named, as_arrays
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.registry import note_code
 from ees_mpi.registry.own import imported
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
@@ -143,7 +142,6 @@ def _load(source: Any, text: str) -> tuple[Named | NDArray[Any], Any]:
     if isinstance(source, (str, Path)):
         if ":" not in text or Path(text).suffix in SUFFIXES:
             return array_files.read(Path(text)), None
-        note_code({"policy": text}, True)  # the user names it on the command line
         source = imported(text, "policy")
     if not hasattr(source, "state_dict") and callable(source):
         try:

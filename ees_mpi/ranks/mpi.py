@@ -25,6 +25,7 @@ from ees_mpi.ranks.serial import RENEW_SECONDS, Ranks
 from ees_mpi.ranks.slices import Slices
 from ees_mpi.terminal import plain, say_on_stderr, tell
 
+PAUSE = 0.5  # seconds by which rank 0 leaves after the others: if it fails first, mpirun kills them and says so
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 LONGEST_SLEEP = 1e-3
 PATH_BYTES = 256  # of a file of shared memory
@@ -195,6 +196,7 @@ class MpiRanks(Ranks):
         """Exit after all ranks are done; only rank 0 exits with `code`, or the launcher would kill the others."""
         self._wait(self._comm.Ibarrier())
         self.release()
+        process.END["pause"] = PAUSE if self.is_root and code else 0.0
         sys.exit(code if self.is_root else 0)
 
 

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from types import FrameType
 from typing import Any
@@ -24,7 +25,8 @@ STAGGER, MOST_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the fi
 TURN_SECONDS, LONGEST_TURN = 0.5, 8.0  # between the last messages of two ranks
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
-END = {"seconds": 1800.0}  # the limit for threads and exit handlers of the user's code; 0: none
+# The limit for threads and exit handlers of the user's code (0: none), and a pause at the very end.
+END = {"seconds": 1800.0, "pause": 0.0}
 PR_SET_PDEATHSIG = 1
 _HANDLERS: dict[int, Any] = {}  # of the stop signals, before they were noted
 
@@ -98,6 +100,7 @@ def end_mpi() -> None:
     if mpi := sys.modules.get("ees_mpi.ranks.mpi"):
         arm(END["seconds"] and END["seconds"] + patience(launched()[1]))  # the stack of a rank that waits says nothing
         mpi.finalize()
+        time.sleep(END["pause"])
 
 
 def own_turn(rank: int) -> float:

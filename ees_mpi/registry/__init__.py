@@ -3,26 +3,21 @@
 A member is a frozen msgspec struct: its fields are the keys of the section, its methods do the work. A member
 is imported only if a config names it, so that a rank loads only the parts that it uses.
 
-Some settings name code outside of this package, as "package.module:name"; `registry.own` loads it. Code that only a run
-file names is imported only if the user trusts that file; see `ees_mpi/docs/internals.md`.
+Some settings name code outside of this package, as "package.module:name"; `registry.own` loads it, and `registry.trust`
+says when the code that a run file names may run.
 """
 
 import difflib
 import importlib
-import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
 
-from ees_mpi.errors import ConfigError, TrustError
+from ees_mpi.errors import ConfigError
 from ees_mpi.registry.toml import ELSEWHERE, short
-
-TRUST = "EES_MPI_TRUST"  # an environment variable; 1: run files are trusted
-_consents: list[bool] = []  # of the command or the call that is running; see `trusting`
-CONSENT = "If you trust the file, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs internals`"
+from ees_mpi.registry.trust import builtins
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -84,7 +79,7 @@ class Family(Mapping[str, type[Part]]):
 
 def part_settings(part: object) -> dict[str, Any]:
     """Return the settings of a part as TOML can hold them; settings that are None are left out."""
-    return {key: value for key, value in msgspec.to_builtins(part).items() if value is not None}
+    return {key: value for key, value in builtins(part).items() if value is not None}
 
 
 def loaded(path: str) -> Any:
@@ -129,47 +124,6 @@ def _at(section: Any, place: str) -> Any:
     return section
 
 
-# Folders in which `registry.own` searches modules, too; the last file is the last.
-FOLDERS: list[str] = []  # of config files
-RUN_FOLDERS: list[str] = []  # of run files; they are searched last, and only if run files are trusted
-
-
-def beside(path: str | os.PathLike[str], run: bool = False) -> None:
-    """Search the user's own modules also in the folder of a config file, or of a `run` file."""
-    folders, folder = RUN_FOLDERS if run else FOLDERS, os.path.dirname(os.path.abspath(path))
-    folders[:] = [*(other for other in folders if other != folder), folder]
-
-
-@contextmanager
-def trusting(wanted: bool) -> Iterator[None]:
-    """Run the code that run files name in a block, if this is `wanted`."""
-    _consents.append(wanted)
-    try:
-        yield
-    finally:
-        _consents.pop()
-
-
-def _trusted() -> bool:
-    return any(_consents) or os.environ.get(TRUST) == "1"
-
-
-def trusted_folders() -> list[str]:
-    """Return the folders of run files, if run files are trusted."""
-    return RUN_FOLDERS if _trusted() else []
-
-
-_FROM_USER: set[str] = set()  # code and settings in the user's own config
-_FROM_FILES: set[str] = set()  # code and settings in a run file
-
-
-def note_code(table: Any, user: bool) -> None:
-    """Note all code that a config names (every text with a colon), and every setting. `user`: not a run file's."""
-    noted = _FROM_USER if user else _FROM_FILES
-    noted.update(text for _, text in texts(table) if ":" in text)
-    noted.update(f"{key} = {value!r}" for key, value in flat(table))
-
-
 def flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield all values in nested tables, each with its whole key: section.key."""
     for key, value in table.items():
@@ -194,24 +148,6 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 def texts(table: Any) -> Iterator[tuple[str, str]]:
     """Yield all texts in nested tables, each with its key."""
     return ((key, value) for key, value in leaves(table) if isinstance(value, str))
-
-
-def check_trust(path: str, key: str) -> None:
-    """Raise a TrustError if only a run file names this code, and the user has not said that files are trusted."""
-    if _needs_trust(path):
-        only = "the run file names this code, and it is not run without your consent"
-        raise TrustError(f"{key} = {path!r}: {only}. {CONSENT}")
-
-
-def check_setting(key: str, value: Any) -> None:
-    """Raise a TrustError if only a run file has this setting, which a library would get: it may open other files."""
-    if _needs_trust(f"{key} = {value!r}"):
-        only = "only the run file has this setting, and no library gets it without your consent"
-        raise TrustError(f"{key} = {value!r:.80}: {only}. {CONSENT}")
-
-
-def _needs_trust(noted: str) -> bool:
-    return noted in _FROM_FILES - _FROM_USER and not _trusted()
 
 
 def unknown(name: str, known: Any) -> str:

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ees_mpi import machine
-from ees_mpi.registry import trusting
+from ees_mpi.registry.search import searching
 
 
 @contextmanager
-def computing(trust: bool) -> Iterator[None]:
-    """Compute with one thread in a block; `trust`: run the code that run files name."""
-    with machine.one_thread(), trusting(trust):
+def computing() -> Iterator[None]:
+    """Compute with one thread in a block; modules are searched as before afterwards."""
+    with machine.one_thread(), searching():
         from ees_mpi.registry import own
 
         own.forget()

@@ -1,8 +1,7 @@
 """Plugins: the one loader for code that a config names as "package.module:name", and the form of its errors.
 
-A module is searched on Python's path, beside the config file, in the present folder, and beside a trusted run file, in
-this order: a file of the user cannot replace an installed module. The user's code gets arrays and returns arrays: their
-shapes are checked. If it raises an exception, the message has its traceback.
+`registry.search` says where a module is searched. The user's code gets arrays and returns arrays: their shapes are
+checked. If it raises an exception, the message has its traceback.
 """
 
 import contextlib
@@ -20,9 +19,9 @@ import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ees_mpi import registry
 from ees_mpi.errors import ConfigError, EesError, OwnCodeError, before_rollouts
-from ees_mpi.registry import check_trust, unknown
+from ees_mpi.registry import search, unknown
+from ees_mpi.registry.trust import FromFile, require
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WRAPPERS = re.compile(r"[\\/]site-packages[\\/]gymnasium[\\/](wrappers|utils|core\.py)")  # they pass on each call
@@ -45,9 +44,9 @@ def split(path: str, key: str) -> tuple[str, str]:
 
 
 def imported(path: str, key: str) -> Any:
-    """Import `package.module:name`, if it is trusted."""
+    """Import `package.module:name`, if it may run."""
     module, name = split(path, key)
-    check_trust(path, key)
+    require(path, key)
     loaded = import_module(module, path, key)
     if not hasattr(loaded, name):
         names = [public for public in vars(loaded) if not public.startswith("_")]
@@ -60,23 +59,23 @@ def import_module(module: str, path: str, key: str) -> Any:
     """Import a module that the text `path` of a config key names; an error says where it was searched."""
     if not all(word.isidentifier() for word in module.split(".")):
         raise ConfigError(f"{key}: expected a module in front of the colon, got {path!r}")
-    sys.path += [folder for folder in (*registry.FOLDERS, "", *registry.trusted_folders()) if folder not in sys.path]
-    importlib.invalidate_caches()  # the user may have just written the file
+    from_file = isinstance(path, FromFile)
     before = frozenset(sys.modules)
     try:
-        found = importlib.import_module(module)
+        with search.on_path(module, from_file):
+            found = importlib.import_module(module)
     except EesError:
         raise
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module}.".startswith(f"{missing}."):
-            raise ConfigError(f"{key}: cannot import {path!r}: there is no module {missing!r} {_places()}") from None
+            where = search.places(from_file)
+            raise ConfigError(f"{key}: cannot import {path!r}: there is no module {missing!r} {where}") from None
         raise ConfigError(_message(f"{key} {path}: importing it", error)) from error
     finally:
         _loaded.update(sys.modules.keys() - before)
-    file, names = getattr(found, "__file__", None) or "", os.path.join(*module.split(".")) + ".py"
-    wanted = [os.path.join(folder, names) for folder in registry.FOLDERS]
-    if file in wanted[:-1] and os.path.exists(wanted[-1]):
+    file = getattr(found, "__file__", None) or ""
+    if module in before and module in _loaded and search.is_another(module):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
     if file:
         _note_digests(module, os.path.join(os.path.dirname(file), ""))
@@ -98,7 +97,7 @@ def _note_digests(main: str, folder: str) -> None:
         with contextlib.suppress(OSError, ValueError):  # it may have no file
             if known is not spec:  # a reload makes another spec
                 with open(file, "rb") as opened:
-                    digest = hashlib.file_digest(opened, "sha256").hexdigest()[:12]
+                    digest = hashlib.file_digest(opened, "sha256").hexdigest()
             _digests[name] = spec, digest, mains | {main}
 
 
@@ -108,14 +107,13 @@ def sources(config: str) -> dict[str, str]:
     Sessions keep them, `machine.differences` compares them.
     """
     named = {main for _, _, mains in _digests.values() for main in mains if f'"{main}:' in config}
-    return {f"own_code {name}": digest for name, (_, digest, mains) in _digests.items() if mains & named}
+    return {f"own_code {name}": digest[:12] for name, (_, digest, mains) in _digests.items() if mains & named}
 
 
-def _places() -> str:
-    """Return the places in which modules are searched, in words."""
-    beside = "".join(f", beside the config in {folder}" for folder in registry.FOLDERS)
-    runs = "".join(f", beside the run file in {folder}" for folder in registry.trusted_folders())
-    return f"on Python's path{beside}, in the present folder {os.getcwd()}{runs}; for another folder: PYTHONPATH=FOLDER"
+def digests() -> dict[str, str]:
+    """Return the digests of the user's modules at the time at which they were imported."""
+    loaded = {name: getattr(module, "__spec__", None) for name, module in sys.modules.items() if name in _digests}
+    return {name: digest for name, (spec, digest, _) in _digests.items() if loaded.get(name) is spec}
 
 
 def function(path: str, key: str) -> Callable[..., Any]:
@@ -157,8 +155,8 @@ def once(of: Hashable, compute: Callable[[], Result]) -> Result:
 
 def make_once(path: str, key: str, members: str, settings: Mapping[str, Any], **arguments: Any) -> Any:
     """Return the object of `make`, which is made once per process."""
-    check_trust(path, key)  # in this process, another file may have made it
-    made_with = path, members, msgspec.json.encode((settings, arguments, registry.FOLDERS[-1:]))
+    require(path, key)  # in this process, another file may have made it
+    made_with = path, members, msgspec.json.encode((settings, arguments, search.FOLDERS[-1:]), enc_hook=str)
     return once(made_with, lambda: make(path, key, members, settings, **arguments))
 
 

@@ -1,14 +1,18 @@
 """Read on rank 0, and send the result to every rank: the only rank that opens a run file is rank 0."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ees_mpi.config import Config, parse
+from ees_mpi.config import Config, check_code, parse
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.toml import tables
+from ees_mpi.registry.trust import marks_of, with_marks
 from ees_mpi.store import records
+from ees_mpi.store.reader import Run, open_run
 
 TABLES = ("arrays", "state")  # the keys whose values are dicts of arrays
 
@@ -33,7 +37,22 @@ def read_on_root(ranks: Ranks, read: Callable[[], Mapping[str, Any]]) -> tuple[C
             record = dict(read())
             config: Config = record.pop("config")
             packed = {key: records.flat(value) if key in TABLES else value for key, value in record.items()}
-            data = msgspec.msgpack.encode((config.to_toml(), config.notes, packed))
-    text, notes, received = msgspec.msgpack.decode(ranks.broadcast(data))
+            marks = marks_of(config.tables())  # rank 0 has decided for all ranks what may run
+            data = msgspec.msgpack.encode((config.to_toml(), marks, config.notes, config.folders, packed))
+    text, marks, notes, folders, received = msgspec.msgpack.decode(ranks.broadcast(data))
     values = {key: records.named(*value) if key in TABLES else value for key, value in received.items()}
-    return replace(parse(text, trusted=True, stored=True), notes=tuple(notes)), values  # rank 0 has checked it
+    config = parse(with_marks(tables(text, (), "config"), marks), trust=None, stored=True)
+    return replace(config, notes=tuple(notes), folders=tuple(folders)), values
+
+
+def open_on_ranks(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) -> Run:
+    """Open a run file on every rank; rank 0 decides for all whether the code that it names may run.
+
+    needed: the sections whose code the caller will run; a TrustError says that it may not
+    """
+    with ranks.together():
+        run = open_run(path, trust)
+    run.config, _ = read_on_root(ranks, lambda: {"config": run.config})
+    with ranks.together():
+        check_code(run.config, needed)
+    return run

@@ -1,6 +1,7 @@
 """The config of a loop or a function of the user, whose task takes the place of the config's own."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ from ees_mpi import config as configs
 from ees_mpi.config import Config, with_base, written
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import Part, check_trust, texts
+from ees_mpi.registry import Part
+from ees_mpi.registry.search import FOLDERS
 from ees_mpi.registry.toml import settings_of, source_of, tables
 from ees_mpi.runs.start import load
 
@@ -19,13 +21,13 @@ DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objecti
 def sections_of(source: Any) -> dict[str, Any]:
     """Return the tables of a preset, a .toml file, a run file, a dict or a Config, whose task will be replaced.
 
-    What is missing is `DEFAULT`. The code that a run file names, except its task, must be trusted.
+    What is missing is `DEFAULT`.
     """
     source = source_of({} if source is None else source)
+    if isinstance(source, Config):
+        FOLDERS.extend(source.folders)
     if isinstance(source, Path):
         found = load(source, ()).sections()
-        for key, text in texts({name: table for name, table in found.items() if name != "task"}):
-            check_trust(text, key)
     else:
         found = with_base(tables(written(source), (), str(source)))
     return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}
@@ -56,4 +58,4 @@ def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], ke
     run = {**sections.get("run", {}), "needs_start": False, "evaluate_mean_every": 0}  # the loop evaluates no mean
     given = {key: value for key, value in task.items() if value is not None}
     whole = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})
-    return configs.load(whole, settings_of(settings))
+    return replace(configs.load(whole, settings_of(settings)), folders=tuple(FOLDERS))

@@ -14,7 +14,8 @@ from ees_mpi.files import check_folder
 from ees_mpi.generation.results import uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.own import sources
+from ees_mpi.registry.own import digests, sources
+from ees_mpi.registry.trust import note_code
 from ees_mpi.runs.start import PreparedRun, reopen
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import check_ours
@@ -50,6 +51,7 @@ class Recording:
                 here = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, "device": "cpu"}
                 here |= sources(config.to_toml())
                 self.writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
+                note_code(config.tables(), digests())
 
     def close(self, config: Config, generations: int, finished: bool) -> None:
         """Close the file; `finished`: it says that the run is complete with so many generations."""
@@ -61,12 +63,12 @@ class Recording:
             writer.close()
 
 
-def reopen_loop(path: Path, generations: int | None, force: bool) -> PreparedRun:
+def reopen_loop(path: Path, generations: int | None, force: bool, trust: bool) -> PreparedRun:
     """Open the file of a recorded loop to continue it, on rank 0."""
     with open_run(path, allow_damaged_journal=True) as run:
         if (task := run.config.task_name) != "own_loop":
             raise ConfigError(f"{path}: its task is {task}, not a loop; ees_mpi.train continues it")
-    prepared = reopen(path, generations or NO_END, force)
+    prepared = reopen(path, generations or NO_END, force, trust=trust)
     if prepared.finished:
         raise ConfigError(f"{path} has all of its {generations} generations; expected more generations")
     return prepared

@@ -15,7 +15,8 @@ from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.own import sources
+from ees_mpi.registry.own import digests, sources
+from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import Progress
@@ -148,6 +149,7 @@ def _train(
             here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
             _greet(ranks, prepared, here, job.device, say)
             writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
+            notes = note_code(job.config.tables(), digests())
     if not writer:
         train(job, state, None)
         return
@@ -161,6 +163,7 @@ def _train(
                 callback(record, ranks)
 
         train(job, state, writer, report)
+    note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: str, say: Say) -> None:

@@ -72,10 +72,11 @@ class TrainRequest:
     resume: bool = False
     overwrite: bool = False
     force: bool = False
+    trust: bool = False
 
     def prepare(self) -> PreparedRun:
         """Prepare the run, on rank 0."""
-        config = load(self.source, self.settings)
+        config = load(self.source, self.settings, self.trust)
         path = self._path(config)
         check_folder(path)
         if self.start and ":" not in str(self.start):
@@ -86,13 +87,13 @@ class TrainRequest:
             configs.check(config)
             check_ours(path)
             raise RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
-        begin = starting_point.load(self.start) if self.start else None
+        begin = starting_point.load(self.start, trust=self.trust) if self.start else None
         if begin and begin.foreign:
             config = policy_fit.fitted(config, begin.foreign)
         configs.check(config)
         if path.exists() and not self.overwrite and self.resume:
             try:
-                return reopen(path, config.run.generations, self.force, config, begin)
+                return reopen(path, config.run.generations, self.force, config, begin, self.trust)
             except ConfigError:  # perhaps the command was corrected after its first generation had failed
                 if has_results(path):
                     raise
@@ -120,12 +121,12 @@ class TrainRequest:
         return PreparedRun(*words[:3], create=partial(RunWriter.create, *words, started_from=note))
 
 
-def load(source: Source | Path, settings: Sequence[Setting]) -> Config:
+def load(source: Source | Path, settings: Sequence[Setting], trust: bool = False) -> Config:
     """Return the config of a source, or of a run file (a Path), changed by `settings`."""
     if not isinstance(source, Path):
-        return configs.load(source, settings)
+        return configs.load(source, settings, trust)
     with open_run(source) as run:
-        return configs.parse(run.config.sections(), settings, f"the config in {source}", stored=True)
+        return configs.parse(run.config.sections(), settings, f"the config in {source}", trust, stored=True)
 
 
 def stall_minutes(source: Source | Path, settings: Sequence[Setting] = ()) -> float:
@@ -137,14 +138,19 @@ def stall_minutes(source: Source | Path, settings: Sequence[Setting] = ()) -> fl
 
 
 def reopen(
-    path: Path, generations: int | None, force: bool, config: Config | None = None, start: StartingPoint | None = None
+    path: Path,
+    generations: int | None,
+    force: bool,
+    config: Config | None = None,
+    start: StartingPoint | None = None,
+    trust: bool = False,
 ) -> PreparedRun:
     """Open a run file to continue it; it is read once before and once after it is locked.
 
     config: replaces that of the file, and must describe the same run
     start: of the option `--from`; the file must have begun from it
     """
-    with open_run(path, allow_damaged_journal=True) as run:
+    with open_run(path, trust, allow_damaged_journal=True) as run:
         configs.check_kept(run.config, path)
         if run.attributes.get("kind") != "run":
             raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")

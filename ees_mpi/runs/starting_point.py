@@ -94,10 +94,10 @@ def parse(text: str) -> tuple[Path, int | None]:
     return Path(path), int(generation) if generation else None
 
 
-def load(source: PolicySource, label: str = "", generation: int | None = None) -> StartingPoint:
+def load(source: PolicySource, label: str = "", generation: int | None = None, trust: bool = False) -> StartingPoint:
     """Return the starting point that the option `--from` names: RUN.h5[@generation], POLICY.npz, or another policy.
 
-    label: of another program's policy; generation: of a run, in place of @generation
+    label: of another program's policy; generation: of a run, in place of @generation; trust: code of a run may run
     """
     text = str(source)
     if source.foreign:
@@ -111,7 +111,7 @@ def load(source: PolicySource, label: str = "", generation: int | None = None) -
         if generation is not None:
             raise ConfigError(f"{path}: an exported policy has one generation; leave out {generation}")
         return read_policy(path)
-    with open_run(path) as run:
+    with open_run(path, trust) as run:
         if run.generations == 0 and generation is None:
             raise RunFileError(f"{path} has no committed generation yet")
         start = read(run, generation)

@@ -109,7 +109,7 @@ class Run(Mapping[str, Series]):
         for record in self.journal_records:
             if record.kind in ("session", "config"):  # a later session may train more generations
                 text = texts.text(record.arrays["config"].item())
-        self.config: Config = parse(text, source=f"the config in {self.path}", trusted=self._trust, stored=True)
+        self.config: Config = parse(text, source=f"the config in {self.path}", trust=self._trust, stored=True)
         noise = self.config.noise_seed, self.config.noise.size
         if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
             raise ValueError("its attributes have another noise table than its config")

@@ -44,4 +44,4 @@ def place_numbers(axes: int | None, numbers: int) -> int:
 
 def once(task: Task, name: str, compute: Callable[[], Result]) -> Result:
     """Return the result of `compute`, which is called once per process for tasks with the same settings."""
-    return own.once((name, type(task), msgspec.json.encode(task)), compute)
+    return own.once((name, type(task), msgspec.json.encode(task, enc_hook=str)), compute)

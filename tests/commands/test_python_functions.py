@@ -15,7 +15,7 @@ from support.program import CHECKOUT, done, refusal
 from support.run_files import assert_same_bits
 
 import ees_mpi
-from ees_mpi import machine, registry
+from ees_mpi import machine
 from ees_mpi.cli import files
 from ees_mpi.generation.results import Record
 from ees_mpi.store import lock
@@ -77,7 +77,7 @@ def test_a_run_file_that_names_code_needs_trust_for_each_call(tmp_path: Path, mo
     monkeypatch.delenv("EES_MPI_TRUST")
     out = tmp_path / "run.h5"
     ees_mpi.train(CONFIG, out).close()
-    monkeypatch.setattr(registry, "_FROM_USER", set())  # as in a new process
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # as another user
     for call in (
         lambda **trust: ees_mpi.sample(out, 2, overwrite=True, **trust),
         lambda **trust: ees_mpi.train(out, resume=True, settings={"run.generations": 4}, **trust),
@@ -85,7 +85,8 @@ def test_a_run_file_that_names_code_needs_trust_for_each_call(tmp_path: Path, mo
         with pytest.raises(ees_mpi.TrustError, match="it is not run without your consent"):
             call()
         call(trust=True).close()
-        monkeypatch.setattr(registry, "_FROM_USER", set())
+        with pytest.raises(ees_mpi.TrustError, match="it is not run without your consent"):
+            call()
     assert "EES_MPI_TRUST" not in os.environ
 
 

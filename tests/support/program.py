@@ -19,7 +19,6 @@ from unittest import mock
 
 import pytest
 
-from ees_mpi import registry
 from ees_mpi.cli import main as cli
 from ees_mpi.ranks import gpus
 from ees_mpi.registry import own
@@ -109,10 +108,6 @@ def here(*arguments: str) -> CompletedProcess[str]:
     code = 0
     with (
         mock.patch.object(sys, "argv", words),
-        mock.patch.object(registry, "_FROM_USER", set()),  # a new process trusts nothing
-        mock.patch.object(registry, "_FROM_FILES", set()),
-        mock.patch.object(registry, "FOLDERS", []),
-        mock.patch.object(registry, "RUN_FOLDERS", []),
         mock.patch.object(sys, "path", list(sys.path)),
         mock.patch.dict(os.environ),
         _gpus_of_the_test(),

@@ -77,7 +77,7 @@ def _end_with_owner(owner: int) -> None:
 
 
 def _variables() -> dict[str, str]:
-    return {name: value for name, value in os.environ.items() if name.startswith("EES_")}
+    return {name: value for name, value in os.environ.items() if name.startswith(("EES_", "XDG_"))}
 
 
 def serve(folder: Path) -> None:

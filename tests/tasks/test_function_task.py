@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from support.program import done, refusal
 
 import ees_mpi
-from ees_mpi import registry
 from ees_mpi.config import load
 from ees_mpi.generation import evaluation
 from ees_mpi.tasks.function import _GIVEN, ROWS
@@ -134,7 +133,7 @@ def test_an_objective_needs_trust_also_if_the_task_is_replaced(tmp_path: Path, m
     objective = {"objective.name": "custom", "objective.function": "support.own_objectives:distance_variance"}
     train(tmp_path / "run.h5", single, settings={**SMALL, **objective})
     monkeypatch.delenv("EES_MPI_TRUST")
-    monkeypatch.setattr(registry, "_FROM_USER", set())  # as in a new process
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # as another user
     for call in (
         lambda: ees_mpi.train(tmp_path / "run.h5", tmp_path / "new.h5", task=single),
         lambda: ees_mpi.Strategy(np.ones(3), config=tmp_path / "run.h5"),

@@ -75,12 +75,12 @@ def listed() -> list[str]:
     return lines + [f"{name:20} {FIGURES[kind].paper:8} another name of {kind}" for name, kind in ROBOTS.items()]
 
 
-def suiting(paths: Sequence[Path]) -> str:
+def suiting(paths: Sequence[Path], trust: bool = False) -> str:
     """Return the name of the figure that suits the rows and the behaviour of run files: those of the first."""
     runs = [path for path in paths if not is_adaptation(path)]
     if not runs:
         raise ConfigError("figure: expected [NAME] RUN.h5 ..., got no run file; --list prints the names")
-    with open_run(runs[0]) as run:
+    with open_run(runs[0], trust) as run:
         if not run.config.population.has_individuals:
             return "maml-training"
         if subject(run).trained and isinstance(run.config.task, Interference):
@@ -121,7 +121,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         expected = f"expected one for each of the {len(paths)} run files, in their order"
         raise ConfigError(f"--label: {expected}; got {len(labels)}")
     with drawing(), ExitStack() as stack:
-        runs = [stack.enter_context(open_run(path)) for path in paths]
+        runs = [stack.enter_context(open_run(path, request.trust)) for path in paths]
         for run, text in zip(runs, labels, strict=bool(labels)):
             run.given_label = text
         for run in runs if kind in OVER_GENERATIONS else ():

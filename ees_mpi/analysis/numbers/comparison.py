@@ -75,7 +75,7 @@ def compare_runs(request: CompareRequest, settings: Settings) -> list[Facts]:
 
 def _compare(metric: str, about: str, request: CompareRequest, settings: Settings) -> Facts:
     files = (request.first, request.against)
-    sides = [read_all(metric, paths, settings, request.generation) if paths else [] for paths in files]
+    sides = [read_all(metric, paths, settings, request.generation, request.trust) if paths else [] for paths in files]
     values = [value for side in sides for value in side]
     _check_comparable(values, metric.startswith(AFTER) and request.by != "task.direction")
     groups: list[dict[str, list[RunValue]]] = [{}, {}]
@@ -195,7 +195,9 @@ def check_metrics(metrics: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation: int | None) -> list[RunValue]:
+def read_all(
+    metric: str, paths: Sequence[Path], settings: Settings, generation: int | None, trust: bool = False
+) -> list[RunValue]:
     """Return the number of each run; adaptation files are left out, except for the metric adaptation."""
     if metric == "adaptation":
         return _read_adapted(paths)
@@ -204,7 +206,7 @@ def read_all(metric: str, paths: Sequence[Path], settings: Settings, generation:
         raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
     values = []
     for path in runs:
-        with open_run(path) as run:
+        with open_run(path, trust) as run:
             values.append(_of_run(run, metric, settings, generation))
     return values
 

@@ -32,13 +32,13 @@ Facts = dict[str, Any]  # the measures of one generation, by name
 
 
 def read_measures(
-    path: Path, generation: int | None, every: bool, settings: Sequence[Settings]
+    path: Path, generation: int | None, every: bool, settings: Sequence[Settings], trust: bool = False
 ) -> tuple[list[Facts], list[str]]:
     """Measure a generation of a file, or `every` one; return the results as data and as lines of text.
 
-    settings: one for each bandwidth
+    settings: one for each bandwidth; trust: the code that the file names may run
     """
-    with open_run(path) as run:
+    with open_run(path, trust) as run:
         if not every:
             facts = summarize(run, check_generation(run, generation), settings)
             return [facts], text(facts, settings[0])
@@ -144,9 +144,9 @@ def at_stds(run: Run, cell: float) -> list[Facts]:
     return rows
 
 
-def table_of_stds(path: Path, cell: float) -> list[str]:
+def table_of_stds(path: Path, cell: float, trust: bool = False) -> list[str]:
     """Return the table of `ees-mpi measure` as lines of text: the measures against the standard deviation."""
-    with open_run(path) as run:
+    with open_run(path, trust) as run:
         rows, size, mean = at_stds(run, cell), run.config.population.size, run["mean_behavior"][0].tolist()
         end = f"({', '.join(map(number, mean[:4]))}{', ...' if len(mean) > 4 else ''})"
         if run.config.task.rollouts > 1:

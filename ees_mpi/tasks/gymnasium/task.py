@@ -26,8 +26,9 @@ import numpy as np
 from ees_mpi.contracts import Drawable, Pixels, View
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, OwnCodeError, before_rollouts
 from ees_mpi.outcomes import Singles, doubles
-from ees_mpi.registry import check_setting, check_trust, flat, key, leaves, unknown
+from ees_mpi.registry import flat, key, leaves, unknown
 from ees_mpi.registry.own import calling, failed, function, import_module, once
+from ees_mpi.registry.trust import require
 from ees_mpi.tasks.base import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
 from ees_mpi.tasks.mujoco.plant import library as silent_mujoco
@@ -194,7 +195,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     @property
     def _shape(self) -> tuple[int, int, int, bool]:
-        settings = msgspec.json.encode([getattr(self, name) for name in SHAPING])
+        settings = msgspec.json.encode([getattr(self, name) for name in SHAPING], enc_hook=str)
         return once(("shape", settings), lambda: _find_shape(self))
 
     @property
@@ -217,12 +218,15 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     def make(self, **more: Any) -> Any:
         """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
-        check_trust(self.env, "task.env")  # Gymnasium imports a module that is named before a colon
+        if ":" in self.env:
+            require(self.env, "task.env")  # Gymnasium imports a module that is named before a colon
         gymnasium = library()
+        if not is_known(self.env):
+            require(self.env, "task.env")
         for place, value in flat(self.env_settings, "task.env_settings."):
-            plain = all(isinstance(leaf, (bool, int, float)) for _, leaf in leaves(value))
-            if not (plain and is_known(self.env)):
-                check_setting(place, value)
+            for _, leaf in leaves(value):
+                if not isinstance(leaf, (bool, int, float)):
+                    require(leaf if isinstance(leaf, str) else self.env, place)
         if ":" in self.env:
             import_module(self.env.partition(":")[0], self.env, "task.env")  # also beside the config file
         try:

@@ -11,7 +11,8 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import check_setting, key
+from ees_mpi.registry import key
+from ees_mpi.registry.trust import require
 from ees_mpi.tasks.base import Count
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
@@ -68,6 +69,7 @@ class Mujoco(WalkingTask, frozen=True):
         """Return the task with the text of the user's model in it, so that it no longer needs the file."""
         if self.model in ROBOTS or self.xml:
             return self
+        require(self.model, "task.model")  # it would be read
         name = Path(self.model).name  # without its folder: run files are passed on
         return msgspec.structs.replace(self, model=f"own {name}" if name in ROBOTS else name, xml=xml_text(self.model))
 
@@ -78,10 +80,10 @@ class Mujoco(WalkingTask, frozen=True):
         super().check()
 
     def plant(self) -> StatePlant:
-        """Compile the model; loads MuJoCo. MJCF that only a run file has needs trust."""
+        """Compile the model; loads MuJoCo. MJCF of a run file needs trust."""
         if self.model not in ROBOTS:
-            check_setting("task.model", self.model)
-            check_setting("task.xml", self.xml)
+            require(self.model, "task.model")
+            require(self.xml, "task.xml")
         default = ROBOTS[self.model].integrator if self.model in ROBOTS else ""
         return load(self.model, self.xml, self.root, self.axes, self.integrator or default, self.frame_skip)
 

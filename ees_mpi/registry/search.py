@@ -1,0 +1,122 @@
+"""Where modules of the user are searched, and which file Python would import, found without importing it.
+
+The order is Python's path, the folder of the config file, the present folder, the folder of the run file. So a file of
+the user cannot replace an installed module. After a call everything is as before, `sys.path`, too.
+"""
+
+import importlib
+import inspect
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.machinery import ModuleSpec, PathFinder
+from typing import Any
+
+# Of the call that is running; the last file is the last.
+FOLDERS: list[str] = []  # of config files
+RUN_FOLDERS: list[str] = []  # of run files
+_added: list[list[str]] = []  # to sys.path, by each call that is running
+
+
+@contextmanager
+def searching(*folders: str) -> Iterator[None]:
+    """Search modules in these folders, too, during a call, and in all that it adds; nothing stays afterwards."""
+    before = list(FOLDERS), list(RUN_FOLDERS)
+    FOLDERS[:], RUN_FOLDERS[:] = folders, []
+    _added.append([])
+    try:
+        yield
+    finally:
+        FOLDERS[:], RUN_FOLDERS[:] = before
+        for folder in _added.pop():
+            with suppress(ValueError):  # the user's code may have removed it
+                sys.path.remove(folder)
+
+
+def beside(path: str | os.PathLike[str], run: bool = False) -> None:
+    """Search modules also in the folder of a config file, or of a `run` file, until the call ends."""
+    folders, folder = RUN_FOLDERS if run else FOLDERS, os.path.dirname(os.path.abspath(path))
+    folders[:] = [*(other for other in folders if other != folder), folder]
+
+
+@contextmanager
+def on_path(module: str, from_file: bool) -> Iterator[None]:
+    """Let Python find a module: until the call ends, or in the block if there is none.
+
+    from_file: a run file names it, so it may be beside that file. That folder is searched only if it has the module.
+    """
+    importlib.invalidate_caches()  # the user may have just written the file
+    alone = not _added
+    if alone:
+        _added.append([])
+    folders = [*FOLDERS, ""]
+    if from_file and _found(module.partition(".")[0], None, folders) is None:
+        folders += RUN_FOLDERS
+    fresh = [folder for folder in dict.fromkeys(folders) if folder not in sys.path]
+    sys.path += fresh
+    _added[-1] += fresh
+    try:
+        yield
+    finally:
+        if alone:
+            for folder in _added.pop():
+                with suppress(ValueError):
+                    sys.path.remove(folder)
+
+
+def places(run_files: bool) -> str:
+    """Return the places in which modules are searched, in words; `run_files`: also beside them."""
+    configs = "".join(f", beside the config in {folder}" for folder in FOLDERS)
+    runs = "".join(f", beside the run file in {folder}" for folder in RUN_FOLDERS if run_files)
+    present = f"in the present folder {os.getcwd()}{runs}; for another folder: PYTHONPATH=FOLDER"
+    return f"on Python's path{configs}, {present}"
+
+
+def files(module: str) -> dict[str, str] | None:
+    """Return the files that `import package.module` would run now, by module; nothing is imported.
+
+    A package without a file has "". None: there is no such module, or it has no file, as in a notebook or a zip.
+    """
+    importlib.invalidate_caches()
+    found: dict[str, str] = {}
+    path: Any = None
+    words = module.split(".")
+    for count in range(1, len(words) + 1):
+        name = ".".join(words[:count])
+        if name in sys.modules:
+            file, path = file_of(sys.modules[name]), getattr(sys.modules[name], "__path__", ())
+        else:
+            spec = _found(name, path, [*FOLDERS, "", *RUN_FOLDERS])
+            file, path = _file(spec), getattr(spec, "submodule_search_locations", None) or ()
+            if spec is None:
+                return None
+        found[name] = file
+    return found if found[module] else None
+
+
+def is_another(module: str) -> bool:
+    """Return whether the config file has another file beside it than that of the loaded module."""
+    name = module.partition(".")[0]
+    file = _file(_found(name, None, FOLDERS[-1:])) if FOLDERS else ""
+    beside = bool(file) and file.startswith(os.path.join(os.path.realpath(FOLDERS[-1]), ""))
+    return beside and file != file_of(sys.modules[name])
+
+
+def file_of(module: Any) -> str:
+    """Return the file of a loaded module; empty if it has none. This does not load a lazy module."""
+    file = _file(inspect.getattr_static(module, "__spec__", None)) or inspect.getattr_static(module, "__file__", None)
+    return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else ""
+
+
+def _file(spec: Any) -> str:
+    origin = getattr(spec, "origin", None) if getattr(spec, "has_location", False) else None
+    return os.path.realpath(origin) if isinstance(origin, str) and os.path.isfile(origin) else ""
+
+
+def _found(name: str, path: Any, folders: list[str]) -> ModuleSpec | None:
+    """Return the spec of a module; `path`: that of its package; None: of the top, which may be in `folders`, too."""
+    for finder in sys.meta_path:
+        if hasattr(finder, "find_spec") and (spec := finder.find_spec(name, path)) is not None:
+            return spec
+    return PathFinder.find_spec(name, folders) if path is None else None

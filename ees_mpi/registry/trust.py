@@ -1,0 +1,291 @@
+"""Trust: a name in a file runs only if this user has trained with this very code before, or says so for this call.
+
+Texts that come from a run file or an exported policy are marked, and the code that a marked text names does not run.
+When a config is read for a call, `decide` permits the settings that the user has trained with before, or all of them if
+the user says so. A permission ends with the call: `sections`, copies and pickles of the config do not have it.
+
+Training notes each setting that names code, on rank 0. The name of a note has two hashes: of the key, the name of the
+code, its settings and the file of its module; and of all this with the digests of the file, of the packages above it,
+and of what it had imported from its folder. The note lists the latter, so that the same hash can be computed without
+importing anything. If a note cannot be written, the user is asked.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ees_mpi.errors import TrustError
+from ees_mpi.registry import search
+
+TRUST = "EES_MPI_TRUST"  # an environment variable; 1: the code that files name may run
+CONSENT = "If you trust the file, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs internals`"
+SETTINGS = {"function": "settings", "behavior": "", "policy": "policy_settings", "env": "env_settings", "model": "xml"}
+MOST = 1000  # modules of a folder; code that imports more is not noted
+INSTALLED = ("site-packages", "dist-packages")
+
+
+class FromFile(str):
+    """A text that came from a file; code that it names does not run."""
+
+
+class Permitted(FromFile):
+    """A text that came from a file; the code that it names may run in this call."""
+
+    def __reduce__(self) -> tuple[type[FromFile], tuple[str]]:
+        """Return what a copy or a pickle holds: no permission, because it may be for another call."""
+        return FromFile, (str(self),)
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[type[FromFile], tuple[str]]:
+        return self.__reduce__()
+
+
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy of nested tables and lists with all texts changed."""
+    if isinstance(value, Mapping):
+        return {key: mapped(inner, change) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(mapped(item, change) for item in value)
+    return change(value) if isinstance(value, str) else value
+
+
+def marked(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return the tables of a file with all texts marked."""
+    found: dict[str, Any] = mapped(tables, FromFile)
+    return found
+
+
+def without_permission(tables: dict[str, Any]) -> dict[str, Any]:
+    """Return tables for another call: what came from a file is marked, and not permitted."""
+    found: dict[str, Any] = mapped(tables, lambda text: FromFile(text) if isinstance(text, FromFile) else text)
+    return found
+
+
+def builtins(part: Any) -> Any:
+    """Return what msgspec makes of a struct, with the marks of its texts."""
+    return msgspec.to_builtins(part, builtin_types=(FromFile, Permitted))
+
+
+_MARKS = (FromFile, Permitted)
+Places = list[tuple[list[str | int], int]]  # keys and numbers that lead to a text, and its mark
+
+
+def marks_of(value: Any, place: tuple[str | int, ...] = ()) -> Places:
+    """Return the marks of all texts in tables, which their TOML does not have; rank 0 sends them to the others."""
+    if isinstance(value, FromFile):
+        return [([*place], _MARKS.index(type(value)))]
+    several = isinstance(value, (list, tuple))
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if several else ()
+    return [mark for key, item in inner for mark in marks_of(item, (*place, key))]
+
+
+def with_marks(tables: dict[str, Any], marks: Places) -> dict[str, Any]:
+    """Return the tables with the marks of `marks_of`; they are changed in place."""
+    for (*keys, last), mark in marks:
+        table: Any = tables
+        for key in keys:
+            table = table[key]
+        table[last] = _MARKS[mark](table[last])
+    return tables
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
+    if inner is None:
+        yield value
+    for item in inner or ():
+        yield from _leaves(item)
+
+
+def _is_foreign(value: Any) -> bool:
+    return isinstance(value, FromFile) and not isinstance(value, Permitted)
+
+
+def require(value: Any, key: str) -> None:
+    """Raise a TrustError if a text came from a file, and what it names may not run."""
+    if _is_foreign(value):
+        what = "the run file names this code" if ":" in value else "only the run file has this setting"
+        unknown = f"{what}, you have not trained with it as it is now, and it is not run without your consent"
+        raise TrustError(f"{key} = {str(value)!r:.80}: {unknown}. {CONSENT}")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A setting that names code, or that a library gets: a text of a table, and the settings that belong to it."""
+
+    key: str
+    table: dict[str, Any]
+    name: str  # of the text in the table
+    more: str  # the name of its settings
+
+    @property
+    def text(self) -> str:
+        return str(self.table[self.name])
+
+    @property
+    def settings(self) -> Any:
+        return self.table.get(self.more) or None
+
+    @property
+    def module(self) -> str:
+        """The module of the code; empty if there is none."""
+        return self.text.partition(":")[0] if self.names_code else ""
+
+    @property
+    def names_code(self) -> bool:
+        """Whether it is a name of code, which is imported; otherwise it is noted by its value."""
+        return ":" in self.text and self.name != "model"
+
+    @property
+    def foreign(self) -> bool:
+        """Whether a part of it came from a file."""
+        return any(map(_is_foreign, _leaves([self.table[self.name], self.settings])))
+
+    def permit(self) -> None:
+        """Let its code run in this call."""
+        for name in (self.name, self.more):
+            if name in self.table:
+                self.table[name] = mapped(self.table[name], _permitted)
+
+
+def _permitted(text: str) -> str:
+    return Permitted(text) if isinstance(text, FromFile) else text
+
+
+def entries(sections: Mapping[str, Any]) -> Iterator[Entry]:
+    """Yield all settings of a config that name code, and those that a library gets."""
+    for section, table in sections.items():
+        if isinstance(table, dict):
+            yield from _entries(section, table)
+
+
+def _entries(section: str, table: dict[str, Any]) -> Iterator[Entry]:
+    for name, more in SETTINGS.items():
+        text = table.get(name)
+        by_value = (name == "env" and section == "task") or (name == "model" and bool(table.get(more)))
+        if isinstance(text, str) and (":" in text or by_value):
+            yield Entry(f"{section}.{name}", table, name, more)
+    parts = table.get("parts")
+    for part in parts if isinstance(parts, (list, tuple)) else ():
+        if isinstance(part, dict):
+            yield from _entries(f"{section}.parts", part)
+
+
+def decide(sections: dict[str, Any], trust: bool) -> None:
+    """Permit in the tables of a config what may run in this call.
+
+    trust: the user says that everything may; otherwise, what this user has trained with before
+    """
+    everything = trust or os.environ.get(TRUST) == "1"
+    sections.update(mapped(sections, _permitted) if everything else without_permission(sections))
+    if everything:
+        return
+    for entry in entries(sections):
+        if entry.foreign and _is_noted(entry):
+            entry.permit()
+
+
+def note_code(sections: Mapping[str, Any], digests: Mapping[str, str], earlier: Iterable[Path] = ()) -> set[Path]:
+    """Note the code with which the user trains, unless a file has named it; return the notes.
+
+    digests: of modules, as imported; earlier: notes of this session, from which others take over
+    """
+    folder, notes = _folder(), set[Path]()
+    for entry in entries(sections):
+        files = _files(entry)
+        if isinstance(entry.table[entry.name], FromFile) or folder is None or files is None:
+            continue
+        beside = _beside(entry, files)
+        with suppress(OSError):  # the user will be asked
+            if beside is not None:
+                note = folder / f"{_place(entry, files)}-{_sum(entry, files, beside, digests)}"
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                note.write_text(json.dumps(beside), encoding="utf-8")
+                notes.add(note)
+    for note in set(earlier) - notes:
+        with suppress(OSError):
+            note.unlink()
+    return notes
+
+
+def _folder() -> Path | None:
+    """Return the folder of the notes."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    return Path(home, "ees_mpi") if os.path.isabs(home) else None
+
+
+def _is_noted(entry: Entry) -> bool:
+    """Return whether the user has trained with this very code and these settings."""
+    folder, files = _folder(), _files(entry)
+    place = "" if files is None else _place(entry, files)
+    return any(
+        _holds(path, place, entry, files or {}) for path in (folder.glob(f"{place}-*") if folder and place else ())
+    )
+
+
+def _holds(note: Path, place: str, entry: Entry, files: Mapping[str, str]) -> bool:
+    """Return whether a note is of the code as it is now."""
+    try:
+        beside = json.loads(note.read_text(encoding="utf-8"))
+        return note.name == f"{place}-{_sum(entry, files, beside, {})}"
+    except (OSError, ValueError, TypeError, AttributeError):  # a file is missing, or this is no note
+        return False
+
+
+def _files(entry: Entry) -> dict[str, str] | None:
+    """Return the files that its code comes from, by module; empty if it is noted by value; None: there are none."""
+    if not entry.names_code:
+        return {}
+    if not all(word.isidentifier() for word in entry.module.split(".")):
+        return None
+    return search.files(entry.module)
+
+
+def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
+    """Return the other modules that are loaded from the folder of a module, by their files; None: they are too many.
+
+    A module that Python would not find by its name has none.
+    """
+    if not files:
+        return {}
+    folder = os.path.join(os.path.dirname(files[entry.module]), "")
+    if folder.rstrip(os.sep).endswith((*INSTALLED, os.path.dirname(os.path.realpath(os.__file__)))):
+        return {}  # the modules there have nothing to do with each other
+    found: dict[str, str] = {}
+    for name, module in list(sys.modules.items()):
+        file = search.file_of(module) if name not in {"__main__", *files} else ""
+        if file.startswith(folder) and not {*INSTALLED} & {*file.removeprefix(folder).split(os.sep)}:
+            known = search.files(name) or {}
+            found[file] = name if known.get(name) == file else ""
+    return found if len(found) <= MOST else None
+
+
+def _place(entry: Entry, files: Mapping[str, str]) -> str:
+    return _hash([entry.key, entry.text, entry.settings, files.get(entry.module, "")])[:16]
+
+
+def _sum(entry: Entry, files: Mapping[str, str], beside: Mapping[str, str], digests: Mapping[str, str]) -> str:
+    """Return the hash of a setting and of all files of its code; raise an OSError if one of them is missing."""
+    facts = [[name, file, _digest(name, file, digests) if file else ""] for name, file in files.items()]
+    for file, name in sorted(beside.items()):
+        now = (search.files(name) or {}).get(name, "") if name else file
+        facts.append([name, now, _digest(name, now, digests)])
+    return _hash([entry.key, entry.text, entry.settings, facts])
+
+
+def _digest(name: str, file: str, digests: Mapping[str, str]) -> str:
+    if name in digests:
+        return digests[name]
+    with open(file, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _hash(facts: Any) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()

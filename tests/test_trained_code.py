@@ -1,0 +1,426 @@
+"""A name in a file runs only if this user has trained with this very code before, or says so for this call."""
+
+import copy
+import os
+import pickle
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+import tomli_w
+from support.program import command, done, ees, forget_modules, refusal, run, sets
+from support.run_files import edited
+
+import ees_mpi
+from ees_mpi.registry.trust import FromFile, Permitted
+from ees_mpi.store import texts
+
+TASK = """
+import numpy as np
+from helper import scale
+
+class Point:
+    parameters, behavior_dim = 3, 1
+    def __init__(self, factor=1.0):
+        self.factor = factor
+    def initial(self, generator):
+        return np.zeros(3, np.float32)
+    def open(self, seed):
+        return self
+    def evaluate(self, index, parameters, mean, std, observe):
+        from ees_mpi.outcomes import Outcome
+        if index > 3:  # not the one that is tried before the run
+            import later
+        return Outcome(index, (float(scale(parameters.sum())) * self.factor,), 0.0, 1)
+    def close(self):
+        pass
+"""
+CONFIG: dict[str, Any] = {
+    "run": {"generations": 2, "fsync": False},
+    "task": {"name": "custom", "function": "point:Point", "settings": {"factor": 2.0}},
+    "population": {"name": "normal", "size": 8, "std": 0.5},
+    "objective": {"name": "maxvar"},
+    "optimizer": {"name": "ascent", "lr": 0.03},
+    "noise": {"size": 1000},
+}
+WORDS = ("train", "own.toml", "--out", "run.h5")
+VERIFY, RESUME = ("verify", "run.h5"), ("resume", "run.h5", "--generations", "3")
+SAMPLE = ("sample", "run.h5", "--count", "4", "--overwrite")
+
+
+@pytest.fixture(autouse=True)
+def folder(inside: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a user who has written a task, and has trained nothing."""
+    monkeypatch.delenv("EES_MPI_TRUST")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    Path("point.py").write_text(TASK)
+    Path("helper.py").write_text("def scale(x):\n    return x\n")
+    Path("later.py").write_text("")
+    Path("own.toml").write_text(tomli_w.dumps(CONFIG))
+    return inside
+
+
+def pickled(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))  # noqa: S301
+
+
+def plain_with(folder: Path, section: str, text: str) -> None:
+    """Write a run file of a built-in task, and replace a section of its config."""
+    done("train", "interference-maxvar", *sets("run.generations=1", "population.size=20"), "--out", "plain.h5")
+    with edited(folder / "plain.h5") as file:
+        tables = texts.attributes(file)["config"].split("\n\n")
+        kept = [table for table in tables if not table.startswith((f"[{section}]", f"[{section}."))]
+        texts.put(file, {"config": "\n\n".join([*kept, f"[{section}]\n{text}\n"])})
+
+
+def ran() -> bool:
+    """Return whether code of the user was imported."""
+    return "point" in sys.modules
+
+
+def forget_notes() -> None:
+    """Forget what this user has trained with."""
+    shutil.rmtree(Path(os.environ["XDG_STATE_HOME"], "ees_mpi"), ignore_errors=True)
+
+
+@pytest.fixture
+def mine(folder: Path) -> Path:
+    """A file that the user made a minute ago."""
+    done(*WORDS)
+    forget_modules()
+    return folder / "run.h5"
+
+
+@pytest.fixture
+def stranger(mine: Path) -> Path:
+    """A file of somebody else."""
+    forget_notes()
+    return mine
+
+
+def test_files_of_ones_own_need_no_consent(mine: Path) -> None:
+    for words in (
+        VERIFY,
+        SAMPLE,
+        RESUME,
+        ("report", "run.h5"),
+        ("metrics", "run-sample.h5"),
+        ("verify", "run-sample.h5"),
+    ):
+        done(*words)
+        forget_modules()
+    assert "you have not trained with it" not in Path("run-report.html").read_text()
+    with ees_mpi.sample(mine, 4, overwrite=True) as sampled:
+        assert sampled.generations == 1
+    with ees_mpi.train(ees_mpi.load_config(mine), "again.h5") as again:
+        assert again.complete
+
+
+def trusted_task(path: Path) -> Any:
+    """Return the task of a run whose code may run."""
+    task: Any = ees_mpi.open_run(path, trust=True).config.task
+    assert type(task.function) is Permitted
+    return task
+
+
+HOLES: dict[str, Callable[[Path], Any]] = {
+    "train(load_config(f))": lambda f: ees_mpi.train(ees_mpi.load_config(f), "y.h5"),
+    "train(open_run(f).config)": lambda f: ees_mpi.train(ees_mpi.open_run(f).config, "y.h5"),
+    "train(sections)": lambda f: ees_mpi.train(ees_mpi.open_run(f).config.sections(), "y.h5"),
+    "train(copied sections)": lambda f: ees_mpi.train(copy.deepcopy(ees_mpi.load_config(f).sections()), "y.h5"),
+    "train(pickled config)": lambda f: ees_mpi.train(pickled(ees_mpi.load_config(f)), "y.h5"),
+    "train(config of a trusted run)": lambda f: ees_mpi.train(ees_mpi.open_run(f, trust=True).config, "y.h5"),
+    "train(a text of it)": lambda f: ees_mpi.train(
+        "interference-maxvar",
+        "y.h5",
+        settings={"task.name": "custom", "task.function": ees_mpi.load_config(f).task.function},  # type: ignore[attr-defined]
+    ),
+    "train(f)": lambda f: ees_mpi.train(f, "y.h5"),
+    "train(f, resume)": lambda f: ees_mpi.train(f, resume=True, generations=3),
+    "load_config(load_config(f)).task": lambda f: ees_mpi.load_config(ees_mpi.load_config(f)).task.parameters,
+    "open_run(f).config.task": lambda f: ees_mpi.open_run(f).config.task.open(0),
+    "sample": lambda f: ees_mpi.sample(f, 4, overwrite=True),
+    "sample(an open run)": lambda f: ees_mpi.sample(ees_mpi.open_run(f, trust=True), 4, overwrite=True),
+    "measure": lambda f: ees_mpi.measure(f, count=4, overwrite=True),
+    "adapt": lambda f: ees_mpi.adapt(f, "left"),
+    "a part of a trusted run": lambda f: ees_mpi.train(
+        {**CONFIG, "task": {"name": "custom", **msgspec.structs.asdict(trusted_task(f))}}, "y.h5"
+    ),
+}
+
+
+@pytest.mark.parametrize("hole", HOLES)
+def test_no_call_runs_the_code_of_a_stranger(stranger: Path, hole: str) -> None:
+    before = list(sys.path)
+    with pytest.raises(ees_mpi.TrustError, match=r"task\.function = 'point:Point'.*--trust"):
+        HOLES[hole](stranger)
+    assert not ran() and sys.path == before
+
+
+@pytest.mark.parametrize("part", ["objective", "optimizer", "population"])
+def test_a_loop_runs_no_code_of_a_stranger(folder: Path, part: str) -> None:
+    Path("parts.py").write_text("def f(behaviors, fitness):\n    raise AssertionError\n\n\nclass C:\n    pass\n")
+    name = {"objective": "weights", "optimizer": "custom", "population": "custom"}[part]
+    code = "parts:f" if part == "objective" else "parts:C"
+    sizes = "\nsize = 20\nstd = 0.5" if part == "population" else ""
+    plain_with(folder, part, f'name = "{name}"\nfunction = "{code}"{sizes}')
+    config = ees_mpi.load_config("plain.h5")
+    of_part = {"objective": "method.objective", "optimizer": "method.optimizer", "population": "population"}[part]
+    settings: Any = config
+    for word in of_part.split("."):
+        settings = getattr(settings, word)
+    for given in ({"config": config}, {"config": config.sections()}, {"config": "plain.h5"}, {part: settings}):
+        with pytest.raises(ees_mpi.TrustError, match=rf"{part}\.function = '{code}'"):
+            ees_mpi.Strategy(np.ones(3), **{"objective": None, **given})  # type: ignore[arg-type]
+    assert "parts" not in sys.modules
+
+
+def test_installed_code_needs_consent_for_its_settings(folder: Path) -> None:
+    marker = folder / "marker"
+    attack = f"name = 'custom'\nfunction = 'subprocess:Popen'\nsettings.args = ['touch', '{marker}']"
+    plain_with(folder, "optimizer", attack)
+    for words in (("resume", "plain.h5", "--generations", "2"), ("verify", "plain.h5", "--updates")):
+        code, line = refusal(*words)
+        assert code == 3 and "optimizer.function = 'subprocess:Popen'" in line
+    with pytest.raises(ees_mpi.TrustError, match="subprocess:Popen"):
+        ees_mpi.train(ees_mpi.load_config("plain.h5"), "y.h5")
+    assert not marker.exists()
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "sample": lambda f, **trust: ees_mpi.sample(f, 4, overwrite=True, **trust).close(),
+    "measure": lambda f, **trust: ees_mpi.measure(f, count=4, std=0.5, overwrite=True, **trust).close(),
+    "train": lambda f, **trust: ees_mpi.train(f, "y.h5", overwrite=True, **trust).close(),
+    "open_run": lambda f, **trust: ees_mpi.open_run(f, **trust).config.task.open(0).close(),
+}
+
+
+@pytest.mark.parametrize("first", CALLS)
+def test_consent_is_for_one_call_and_leaves_nothing_behind(
+    stranger: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = list(sys.path)
+    CALLS[first](stranger, trust=True)
+    assert ran() and sys.path == before
+    for call in CALLS.values():
+        with pytest.raises(ees_mpi.TrustError, match="point:Point"):
+            call(stranger)
+    assert sys.path == before and not os.listdir(os.environ["XDG_STATE_HOME"])
+    monkeypatch.setenv("EES_MPI_TRUST", "1")
+    CALLS[first](stranger)
+    assert not os.listdir(os.environ["XDG_STATE_HOME"])
+
+
+def test_the_folder_of_a_run_file_is_searched_only_for_code_that_may_run(
+    stranger: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    before = list(sys.path)
+    with pytest.raises(ees_mpi.TrustError):
+        ees_mpi.sample(stranger, 4)
+    assert not ran() and sys.path == before
+    ees_mpi.sample(stranger, 4, trust=True).close()
+    assert ran() and sys.path == before
+
+
+CHANGES: dict[str, Callable[[Path], object]] = {
+    "the file": lambda folder: (folder / "point.py").write_text(f"{TASK}\n# changed"),
+    "what it imported": lambda folder: (folder / "helper.py").write_text("def scale(x):\n    return 2 * x\n"),
+    "what it imported while it ran": lambda folder: (folder / "later.py").write_text("x = 1"),
+    "what is missing": lambda folder: (folder / "helper.py").unlink(),
+    "the state folder": lambda folder: forget_notes(),
+    "a damaged note": lambda folder: [
+        note.write_text("[1") for note in Path(os.environ["XDG_STATE_HOME"], "ees_mpi").iterdir()
+    ],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_code_that_is_not_the_trained_code_asks(mine: Path, change: str) -> None:
+    CHANGES[change](mine.parent)
+    for words in (VERIFY, SAMPLE, RESUME):
+        code, line = refusal(*words)
+        assert code == 3 and "task.function = 'point:Point'" in line and "--trust" in line and not ran()
+
+
+def test_earlier_versions_of_the_code_stay_noted(mine: Path) -> None:
+    (mine.parent / "point.py").write_text(f"{TASK}\n# changed")
+    done("train", "own.toml", "--out", "other.h5")
+    for text in (f"{TASK}\n# changed", TASK):
+        forget_modules()
+        (mine.parent / "point.py").write_text(text)
+        done(*VERIFY)
+
+
+def test_a_copy_of_the_code_elsewhere_asks(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    for path in mine.parent.iterdir():
+        if path.is_file():
+            shutil.copy(path, elsewhere)
+    monkeypatch.chdir(elsewhere)
+    code, line = refusal(*VERIFY)
+    assert code == 3 and "point:Point" in line and not ran()
+    for path in elsewhere.iterdir():
+        path.unlink()
+    done("verify", mine)  # the module beside that file is the one that was trained
+
+
+def test_a_helper_in_the_present_folder_does_not_replace_the_trained_one(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    Path("helper.py").write_text("raise AssertionError")
+    code, line = refusal("verify", mine)
+    assert code == 3 and "point:Point" in line and "helper" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "setting", ["factor = 2.0\nmore = 'x'", "factor = 3.0", "factor = 2", "factor = '2.0'"], ids=str.split
+)
+def test_other_settings_of_the_trained_code_ask(mine: Path, setting: str) -> None:
+    with edited(mine) as file:
+        config = texts.attributes(file)["config"]
+        assert "factor = 2.0" in config
+        texts.put(file, {"config": config.replace("factor = 2.0", setting)})
+    code, line = refusal(*VERIFY)
+    assert code == 3 and "point:Point" in line and not ran()
+
+
+def test_another_key_or_name_of_the_trained_module_asks(mine: Path) -> None:
+    Path("point.py").write_text(f"{TASK}\nOther = Point\n")
+    done("train", "own.toml", "--out", "other.h5")
+    forget_modules()
+    with edited(mine) as file:
+        config = texts.attributes(file)["config"]
+        texts.put(file, {"config": config.replace("point:Point", "point:Other")})
+    code, line = refusal(*VERIFY)
+    assert code == 3 and "point:Other" in line and not ran()
+
+
+def test_a_package_is_known_by_the_files_above_the_module(folder: Path) -> None:
+    (folder / "outer" / "inner").mkdir(parents=True)
+    for name in ("outer/__init__.py", "outer/inner/__init__.py"):
+        Path(name).write_text("")
+    shutil.move("point.py", "outer/inner/point.py")
+    text = Path("own.toml").read_text()
+    Path("own.toml").write_text(text.replace("point:Point", "outer.inner.point:Point"))
+    done(*WORDS)
+    forget_modules()
+    done(*VERIFY)
+    forget_modules()
+    Path("outer/__init__.py").write_text("raise AssertionError")
+    code, line = refusal(*VERIFY)
+    assert code == 3 and "outer.inner.point:Point" in line and "outer" not in sys.modules
+
+
+def test_a_module_in_a_zip_asks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.make_archive("code", "zip", root_dir=".", base_dir="point.py")
+    Path("point.py").unlink()
+    monkeypatch.syspath_prepend(folder / "code.zip")
+    done(*WORDS)
+    forget_modules()
+    code, line = refusal(*VERIFY)
+    assert code == 3 and "point:Point" in line
+
+
+@pytest.mark.parametrize("home", ["", "relative", "/proc/nothing"])
+def test_training_goes_on_without_a_folder_for_notes_and_then_asks(
+    folder: Path, home: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", home)
+    monkeypatch.setenv("HOME", "/proc/nothing")
+    done(*WORDS)
+    forget_modules()
+    assert refusal(*VERIFY)[0] == 3 and not ran() and not Path("relative").exists()
+
+
+def test_consent_is_not_noted_and_resuming_with_it_is_neither(stranger: Path) -> None:
+    done(*RESUME, "--trust")
+    forget_modules()
+    assert refusal(*VERIFY)[0] == 3 and not ran() and not os.listdir(os.environ["XDG_STATE_HOME"])
+    done(*WORDS, "--resume", *sets("run.generations=4"))  # the user's own config
+    forget_modules()
+    done(*VERIFY)
+
+
+def test_a_note_has_no_code_and_no_settings_in_it(mine: Path) -> None:
+    folder = Path(os.environ["XDG_STATE_HOME"], "ees_mpi")
+    assert folder.stat().st_mode & 0o77 == 0
+    for note in folder.iterdir():
+        assert len(note.name) == 81 and "factor" not in note.read_text()
+
+
+def test_marks_survive_what_users_do_with_a_config(stranger: Path) -> None:
+    config = ees_mpi.open_run(stranger, trust=True).config
+    for again in (config.sections(), copy.deepcopy(config).sections(), pickled(config).sections()):
+        assert type(again["task"]["function"]) is FromFile and again["task"]["function"] == "point:Point"
+    assert type(copy.copy(config.task.function)) is FromFile  # type: ignore[attr-defined]
+
+
+@pytest.mark.standing_ranks
+def test_rank_0_decides_for_all_ranks(mine: Path) -> None:
+    for words in (VERIFY, SAMPLE, ("verify", "run.h5", "--updates"), RESUME):
+        done(*words, ranks=2)
+    forget_notes()
+    code, line = refusal(*VERIFY, ranks=2)
+    assert code == 3 and "--trust" in line
+
+
+def test_a_refusal_under_mpirun_is_one_line(stranger: Path) -> None:
+    for words in (VERIFY, RESUME):
+        failed = run(command(*words, ranks=3))
+        assert failed.returncode == 3
+        assert failed.stderr.startswith("ees-mpi: task.function") and failed.stderr.count("\n") == 1, failed.stderr
+        assert failed.stdout == ""
+
+
+def test_values_that_a_library_gets_are_noted_by_value(folder: Path) -> None:
+    pytest.importorskip("gymnasium")
+    task = {
+        "name": "gymnasium",
+        "env": "CartPole-v1",
+        "hidden": [4],
+        "steps": 5,
+        "env_settings": {"render_mode": "rgb_array"},
+    }
+    Path("own.toml").write_text(tomli_w.dumps({**CONFIG, "task": task}))
+    done(*WORDS)
+    done(*VERIFY)
+    with edited(folder / "run.h5") as file:
+        config = texts.attributes(file)["config"]
+        texts.put(file, {"config": config.replace("rgb_array", "human")})
+    code, line = refusal(*VERIFY)
+    assert code == 3 and "task.env_settings.render_mode = 'human'" in line
+    forget_notes()
+    with edited(folder / "run.h5") as file:
+        texts.put(file, {"config": config})
+    assert refusal(*VERIFY)[0] == 3
+
+
+def test_a_model_that_a_file_names_is_not_read(folder: Path) -> None:
+    os.mkfifo("pipe.xml")  # reading it would wait for ever
+    plain_with(folder, "task", "name = 'mujoco'\nmodel = 'pipe.xml'\nhidden = [4]")
+    with pytest.raises(ees_mpi.TrustError, match=r"task\.model = 'pipe\.xml'"):
+        ees_mpi.train(ees_mpi.load_config("plain.h5"), "y.h5")
+
+
+def test_an_environment_that_another_file_registered_asks(folder: Path) -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    gymnasium.register("Hidden-v0", entry_point="gymnasium_hidden:Env")
+    plain_with(folder, "task", "name = 'gymnasium'\nenv = 'Hidden-v0'")
+    with pytest.raises(ees_mpi.TrustError, match=r"task\.env = 'Hidden-v0'"):
+        ees_mpi.train(ees_mpi.load_config("plain.h5"), "y.h5")
+    del gymnasium.registry["Hidden-v0"]
+
+
+def test_the_command_trusts_for_itself_only(stranger: Path) -> None:
+    assert ees(*VERIFY, "--trust").returncode == 0 and ran()
+    forget_modules()
+    assert refusal(*VERIFY)[0] == 3 and not ran()
