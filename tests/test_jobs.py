@@ -310,7 +310,7 @@ def plan(*words: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [[], ["--scale", "tiny"], ["--engine", "mujoco"], ["--robots", "gymnasium"]])
+@pytest.mark.parametrize("words", [[], ["--scale", "tiny"], ["--engine", "mujoco"]])
 def test_every_run_of_the_plan_has_a_config_that_can_be_read_and_a_start_that_comes_before_it(words: list[str]) -> None:
     made: set[str] = set()
     for line in plan("runs", *words):

@@ -13,12 +13,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from plan import FRESH, Paper, sets
+from plan import FRESH, Paper, print_blocks, sets
 from scipy.stats import mannwhitneyu
 
-from ees_mpi.terminal import say
-
-PAPER = Paper("paper", "mujoco", "paper", seeds=18, folder=Path(), maml=True)
+PAPER = Paper("mujoco", "paper", seeds=18, folder=Path(), maml=True)
 ANTS, CHEETAHS, THREE = range(9, 15), range(6, 12), range(6, 9)  # seeds
 ANT, CHEETAH = "ant-maxent-authors", "cheetah-maxent-authors"
 FIFTY = sets("run.generations=50")
@@ -132,15 +130,5 @@ def ring_verdict(sectors: Sequence[int]) -> str:
     return HOLDS if whole >= ENOUGH else FAILS if whole <= TOO_FEW else UNDECIDED
 
 
-def main(names: list[str]) -> int:
-    """Print the blocks."""
-    known = blocks()
-    if unknown := set(names) - set(known):
-        sys.exit(f"fourth_plan.py: expected blocks {', '.join(known)}, got {', '.join(sorted(unknown))}")
-    for name in names or known:
-        say("\n".join(known[name]))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(print_blocks("fourth_plan.py", blocks(), sys.argv[1:]))

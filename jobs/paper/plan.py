@@ -21,8 +21,7 @@ from ees_mpi.errors import EesError
 from ees_mpi.terminal import say
 
 GENTLE, FRESH = (["--set", f"optimizer.correct_first={word}"] for word in ("false", "true"))  # see docs/reproduce.md
-SEEDS = {"tiny": 2, "short": 4, "plan": 6}  # the others: 12
-GENERATIONS = {"plan": 30, "short": 20}
+SEEDS = {"tiny": 2, "plan": 6}  # the others: 12
 TINY = ["task.steps=8", "task.hidden=[4,4]", "noise.size=5000"]
 
 
@@ -33,21 +32,18 @@ def sets(*settings: str) -> list[str]:
 
 @dataclass
 class Paper:
-    """The experiments of the paper, on some robots, at some scale."""
+    """The experiments of the paper, in some engine, at some scale."""
 
-    robots: str  # paper or gymnasium
     engine: str  # bullet or mujoco
-    scale: str  # paper, plan, short, tiny or a number
+    scale: str  # paper, plan, tiny or a number
     seeds: int
     folder: Path
     maml: bool
 
     def file(self, name: str, seed: int, ending: str = "") -> str:
         """Return the file of a run."""
-        name = f"mujoco-{name}" if self.robots == "gymnasium" else name
-        short = "-short" if self.scale == "short" else ""
-        engine = "-mujoco" if self.engine == "mujoco" and self.robots == "paper" else ""
-        return str(self.folder / f"{name}{short}{engine}-seed{seed}{ending}.h5")
+        engine = "-mujoco" if self.engine == "mujoco" else ""
+        return str(self.folder / f"{name}{engine}-seed{seed}{ending}.h5")
 
     def files(self, *names: str, ending: str = "", seeds: int = 0) -> list[str]:
         """Return the files of all seeds of some runs."""
@@ -59,35 +55,24 @@ class Paper:
         return 2 if self.scale == "tiny" else (self.seeds + 1) // 2
 
     def preset(self, name: str) -> list[str]:
-        """Return the preset of an experiment, and the settings for these robots and this engine."""
-        two = sets("population.name=mixture", "population.components=2")
-        if self.robots == "paper":
-            backward = sets("task.direction=180.0") if name.endswith("-backward") else []
-            mujoco = self.engine == "mujoco" and not name.startswith("interference")
-            return [name.removesuffix("-backward"), *backward, *(sets("task.engine=mujoco") if mujoco else [])]
-        if name == "ant-adapt":
-            return ["gymnasium-ant-es", *sets("run.generations=21")]
-        if name.endswith("-mixture"):
-            return [f"gymnasium-{name.removesuffix('-mixture')}", *two]
-        if name.endswith("-split"):
-            return [f"gymnasium-{name.removesuffix('-split')}", *two, *sets("run.generations=20")]
-        if name == "cheetah-maml":
-            return [name, *sets("task.name=mujoco", "task.model=cheetah")]
-        return [f"gymnasium-{name}"]
+        """Return the preset of an experiment, and the settings for this engine."""
+        backward = sets("task.direction=180.0") if name.endswith("-backward") else []
+        mujoco = self.engine == "mujoco" and not name.startswith("interference")
+        return [name.removesuffix("-backward"), *backward, *(sets("task.engine=mujoco") if mujoco else [])]
 
     def after(self, updates: int) -> int:
         """Return the number of updates of further evolution for a number in the paper."""
-        share = {"paper": 1.0, "plan": 1.0, "short": 1.0, "tiny": 0.15}.get(self.scale)
+        share = {"paper": 1.0, "plan": 1.0, "tiny": 0.15}.get(self.scale)
         return max(1, int(updates * (float(self.scale) if share is None else share) + 0.5))
 
     def size(self, name: str) -> list[str]:
         """Return the settings that shrink an experiment."""
         if self.scale == "paper":
             return []
-        if self.scale in GENERATIONS:
+        if self.scale == "plan":
             if name == "ant-adapt" or name.endswith("-split") or name.startswith("interference"):
                 return []
-            generations = 20 if name.endswith("-mixture") else GENERATIONS[self.scale]
+            generations = 20 if name.endswith("-mixture") else 30
             if name.endswith("-maml"):
                 generations = generations * 25 // 2  # as many steps as the other runs
             return sets(f"run.generations={generations}")
@@ -135,11 +120,11 @@ class Paper:
 
     def runs(self) -> Iterator[str]:
         """Return all commands."""
-        if self.scale == "plan" and self.robots == "paper":
+        if self.scale == "plan":
             yield from self.plan()
             return
         everyone = range(self.seeds)
-        named = ["interference-maxvar", "interference-maxent"] if self.robots == "paper" else []
+        named = ["interference-maxvar", "interference-maxent"]
         named += [f"{robot}-{method}" for robot in ("cheetah", "ant") for method in ("es", "maxvar", "maxent")]
         named += ["cheetah-maml"] if self.maml else []
         for name in (*named, "ant-adapt"):
@@ -185,8 +170,7 @@ class Paper:
             return shlex.join(["ees-mpi", "figure", figure or name, *files, "-o", str(picture)])
 
         yield shlex.join(["mkdir", "-p", str(self.folder / "figures")])
-        if self.robots == "paper":
-            yield draw("interference", self.files("interference-maxvar", "interference-maxent"))
+        yield draw("interference", self.files("interference-maxvar", "interference-maxent"))
         for robot in ("cheetah", "ant"):
             three = [f"{robot}-{method}" for method in ("es", "maxvar", "maxent")]
             yield draw(robot, self.files(*three, seeds=1))
@@ -239,33 +223,40 @@ class Paper:
                 yield claim(said, metric, self.files(*ees, ending="-sample"), theirs)
 
 
+def print_blocks(script: str, known: dict[str, list[str]], names: list[str]) -> int:
+    """Print the commands of some blocks of a plan, or of all."""
+    if unknown := set(names) - set(known):
+        sys.exit(f"{script}: expected blocks {', '.join(known)}, got {', '.join(sorted(unknown))}")
+    say("\n".join(line for name in names or known for line in known[name]))
+    return 0
+
+
 def main() -> int:
     """Print the commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["runs", "figures", "statistics"])
-    parser.add_argument("--robots", choices=["paper", "gymnasium"], default="paper", help="[%(default)s]")
     parser.add_argument(
         "--engine", choices=["bullet", "mujoco"], default="bullet", help="of the paper's robots [bullet]"
     )
     parser.add_argument(
         "--scale",
-        help="paper; plan: 30 generations; short: 20; tiny; or a number up to 1 that multiplies populations and "
-        "generations [paper; mujoco: plan; gymnasium: short]",
+        help="paper; plan: 30 generations; tiny; or a number up to 1 that multiplies populations and generations "
+        "[paper; mujoco: plan]",
     )
-    parser.add_argument("--seeds", type=int, help="of each algorithm; mixtures: half [12; plan 6; short 4; tiny 2]")
+    parser.add_argument("--seeds", type=int, help="of each algorithm; mixtures: half [12; plan 6; tiny 2]")
     parser.add_argument("--folder", type=Path, default=Path(), help="of all files [this one]")
     parser.add_argument("--without-maml", action="store_true", help="leave MAML out; it needs torch")
     told = parser.parse_args()
-    scale = told.scale or ("short" if told.robots == "gymnasium" else "plan" if told.engine == "mujoco" else "paper")
+    scale = told.scale or ("plan" if told.engine == "mujoco" else "paper")
     try:
-        if scale not in ("paper", "tiny", *GENERATIONS) and not 0 < float(scale) <= 1:
+        if scale not in ("paper", "plan", "tiny") and not 0 < float(scale) <= 1:
             raise ValueError
     except ValueError:
-        parser.error(f"--scale {scale}: expected paper, plan, short, tiny, or a number above 0 and up to 1")
+        parser.error(f"--scale {scale}: expected paper, plan, tiny, or a number above 0 and up to 1")
     seeds = SEEDS.get(scale, 12) if told.seeds is None else told.seeds
     if seeds < 1:
         parser.error(f"--seeds {seeds}: expected a number of runs")
-    paper = Paper(told.robots, told.engine, scale, seeds, told.folder, not told.without_maml)
+    paper = Paper(told.engine, scale, seeds, told.folder, not told.without_maml)
     try:
         say("\n".join(getattr(paper, told.what)()))
     except EesError as error:

@@ -1,33 +1,86 @@
-"""The second plan: the released program's rules, 100 generations, fresh seeds. `docs reproduce` has it in words.
+#!/usr/bin/env python3
+"""Print the commands of the second plan (docs/reproduce.md), block by block; its rules are functions here.
 
-Endpoints are means over generations 90 to 99. A claim gets a verdict only if all of its planned runs are there; before
-that its numbers are shown. A claim needs all of its tests, so p values are not corrected. TOST never refutes a claim.
+    python jobs/paper/second_plan.py a b        the blocks a and b
+    python jobs/paper/second_plan.py            all blocks, in their order
+
+Each line writes one file; a line that starts from another run names its file. The plan: the released program's rules,
+100 generations, fresh seeds; endpoints are means over generations 90 to 99. A claim gets a verdict only if all of its
+planned runs are there. It needs all of its tests, so p values are not corrected. TOST never refutes a claim.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from endpoints import PAPERS_ROBOTS, Row, number, select
 from intervals import LEVEL, Interval, paired_ratio, ratio
+from plan import FRESH, Paper, print_blocks, sets
 from scipy.stats import mannwhitneyu, ttest_ind
 
 AGREES, NOT, UNDECIDED = "agrees with the paper", "not reproduced", "undecided"
-PLANNED = "no verdict planned"
-PAPER = (0.85, 1.00)  # the range of the ratio that agrees with the paper's 0.92 and 0.94
+RANGE = (0.85, 1.00)  # the range of the ratio that agrees with the paper's 0.92 and 0.94
 SIDE = 0.25  # least share of offspring on each side
 RING, FAR = 1 / 3, 5.0  # least share of the ring in the mean distance, least mean distance
 CHEETAHS, SIX = range(6, 18), range(6, 12)  # seeds; the ants have six
 LATE = "_90_99"
 WHITENED = "L2 0.005, sd 0.7071"  # the released rules with whitening: the settings that differ from the text
+RUNS = Paper("mujoco", "paper", seeds=18, folder=Path(), maml=True)
+
+
+def cheetah(seeds: Iterable[int], *presets: str, more: Iterable[str] = ()) -> list[str]:
+    """Return trainings of the cheetah with their adaptations and offspring, seed by seed."""
+    lines = []
+    for seed, preset in ((seed, preset) for seed in seeds for preset in presets):
+        lines += [RUNS.train(preset, seed, more=list(more)), *RUNS.adapt(preset, seed), RUNS.sample(preset, seed)]
+    return lines
+
+
+def seeding(seed: int) -> list[str]:
+    """Return standard ES towards +x: from MaxEnt, from a random mean, from a control that walks towards +y."""
+
+    def further(start: str) -> str:
+        return RUNS.train(
+            "ant-adapt-authors", seed, f"{start}-further", more=[*FRESH, "--from", RUNS.file(start, seed)]
+        )
+
+    lines = [further("ant-maxent-authors"), RUNS.train("ant-adapt-authors", seed)]
+    if seed <= 8:
+        sideways = sets("task.direction=90.0", "run.generations=30")
+        lines.append(RUNS.train("ant-es-authors", seed, "ant-es-authors-sideways", more=sideways))
+        lines.append(further("ant-es-authors-sideways"))
+    return lines
+
+
+def blocks() -> dict[str, list[str]]:
+    """Return the commands of each block; MAML has as many steps as 30 generations, and offspring of both sizes."""
+    whiten, equal = sets("objective.normalization=whiten"), sets("run.generations=375")
+    maml = [[*cheetah([seed], "cheetah-maml", more=equal), RUNS.quarter("cheetah-maml", seed)] for seed in range(6)]
+    names = {seed: ("maxent", "es") if seed <= 8 else ("maxent",) for seed in range(6, 12)}
+    return {
+        "a": cheetah(range(6, 12), "cheetah-es-authors", "cheetah-maxent-authors"),
+        "b": cheetah(range(12, 18), "cheetah-es-authors", "cheetah-maxent-authors"),
+        "c": [
+            RUNS.train("cheetah-maxent-authors", seed, "cheetah-maxent-authors-whiten", more=whiten)
+            for seed in range(6, 12)
+        ],
+        "d": [RUNS.train(f"ant-{name}-authors", seed) for seed, both in names.items() for name in both],
+        "e": [RUNS.train("ant-es-authors", seed) for seed in range(9, 12)]
+        + [line for seed in range(6, 12) for line in seeding(seed)],
+        "g": cheetah(range(6, 12), "cheetah-maxvar-authors")
+        + [RUNS.train("ant-maxvar-authors", seed) for seed in range(6, 9)],
+        "f": [line for lines in maml for line in lines],
+    }
 
 
 def distance_verdict(found: Interval) -> str:
     """Return the verdict on the primary claim: the place of the interval relative to 0.85 and 1.00."""
-    if PAPER[0] <= found.low and found.high <= PAPER[1]:
+    if RANGE[0] <= found.low and found.high <= RANGE[1]:
         return AGREES
-    return NOT if found.high < PAPER[0] or found.low > PAPER[1] else UNDECIDED
+    return NOT if found.high < RANGE[0] or found.low > RANGE[1] else UNDECIDED
 
 
 def power(first: Sequence[float], second: Sequence[float], true: float = 0.92, tries: int = 20_000) -> float:
@@ -35,7 +88,7 @@ def power(first: Sequence[float], second: Sequence[float], true: float = 0.92, t
     draw = np.random.default_rng(0).standard_normal
     a, b = (np.std(np.log(each), ddof=1) * draw((tries, len(each))) for each in (first, second))
     found = ttest_ind(a + math.log(true), b, equal_var=False, axis=1).confidence_interval(1 - 2 * LEVEL)
-    return float(((found.low >= math.log(PAPER[0])) & (found.high <= math.log(PAPER[1]))).mean())
+    return float(((found.low >= math.log(RANGE[0])) & (found.high <= math.log(RANGE[1]))).mean())
 
 
 def further_verdict(first: Sequence[float], standard: Sequence[float]) -> tuple[float, str]:
@@ -68,21 +121,18 @@ def cause_verdict(found: Interval) -> str:
     return "ranks are the cause" if found.low > 1 else "ranks hinder" if found.high < 1 else UNDECIDED
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What the runs say on one claim: numbers, and a verdict that waits for all planned runs."""
 
     found: str
     verdict: str
-    runs: tuple[int, ...]
 
 
-def finding(shown: str, judge: Callable[[], str], runs: Sequence[int], planned: Sequence[int]) -> Finding:
+def finding(found: str, judge: Callable[[], str], there: int, planned: int) -> Finding:
     """Return a finding; `judge` is called if all planned runs are there."""
-    counts = ", ".join(dict.fromkeys(f"{there} of {all_of}" for there, all_of in zip(runs, planned, strict=True)))
-    if not any(runs):
-        return Finding("-", "not run", tuple(runs))
-    return Finding(shown, judge() if list(runs) == list(planned) else f"no verdict ({counts} runs)", tuple(runs))
+    if not there:
+        return Finding("-", "not run")
+    return Finding(found, judge() if there == planned else f"no verdict ({there} of {planned} runs)")
 
 
 def group(
@@ -100,25 +150,20 @@ def distances(runs: dict[int, Row]) -> list[float]:
 
 
 def examine(rows: Sequence[Row]) -> dict[str, Finding]:
-    """Return what the runs of the second plan say, claim by claim."""
+    """Return the verdicts of the second plan, claim by claim."""
     standard, maxent = (group(rows, CHEETAHS, "cheetah", name) for name in ("standard ES", "MaxEnt"))
-    far, base = distances(maxent), distances(standard)
-    main, both = ratio(far, base), sum(map(has_sides, maxent.values()))
-    p, further = further_verdict(far, base) if far and base else (math.nan, "")
-    counts, twelve = (len(far), len(base)), (len(CHEETAHS),) * 2
-    ants, others = (group(rows, SIX, "ant", name) for name in ("MaxEnt", "standard ES"))
-    rings, over = sum(map(has_ring, ants.values())), ratio(distances(ants), distances(others))
-    six = group(rows, SIX, "cheetah", "MaxEnt")
-    equal = paired(group(rows, SIX, "cheetah", "MaxVar"), six)
-    cause = paired(six, group(rows, SIX, "cheetah", "MaxEnt", "other", WHITENED))
+    far, base, twelve, six = distances(maxent), distances(standard), len(CHEETAHS), len(SIX)
+    there, ants = min(len(far), len(base)), group(rows, SIX, "ant", "MaxEnt")
+    sides, rings = sum(map(has_sides, maxent.values())), sum(map(has_ring, ants.values()))
+    main, (p, further) = ratio(far, base), further_verdict(far, base) if there else (math.nan, "")
+    few = {seed: row for seed, row in maxent.items() if seed in SIX}
+    cause = paired(few, group(rows, SIX, "cheetah", "MaxEnt", "other", WHITENED))
     return {
-        "distance": finding(f"{main}", lambda: distance_verdict(main), counts, twelve),
-        "further": finding(f"p = {p:.2g}" if counts == twelve else "-", lambda: further, counts, twelve),
-        "sides": finding(f"{both} of {len(far)} runs", lambda: count_verdict(both, len(far)), counts[:1], twelve[:1]),
-        "ring": finding(f"{rings} of {len(ants)} runs", lambda: count_verdict(rings, len(ants)), [len(ants)], [6]),
-        "ant": finding(f"{over}", lambda: PLANNED, (len(ants), len(others)), (6, 6)),
-        "equal": finding(f"{equal}", lambda: PLANNED, [equal.runs], [6]),
-        "cause": finding(f"{cause}", lambda: cause_verdict(cause), [cause.runs], [6]),
+        "distance": finding(f"{main}", lambda: distance_verdict(main), there, twelve),
+        "further": finding(f"p = {p:.2g}", lambda: further, there, twelve),
+        "sides": finding(f"{sides} of {len(far)} runs", lambda: count_verdict(sides, twelve), len(far), twelve),
+        "ring": finding(f"{rings} of {len(ants)} runs", lambda: count_verdict(rings, six), len(ants), six),
+        "cause": finding(f"{cause}", lambda: cause_verdict(cause), cause.runs, six),
     }
 
 
@@ -126,3 +171,7 @@ def paired(first: dict[int, Row], second: dict[int, Row]) -> Interval:
     """Return the ratio of the distances of runs of the same seed."""
     seeds = sorted(set(first) & set(second))
     return paired_ratio(*(distances({seed: each[seed] for seed in seeds}) for each in (first, second)))
+
+
+if __name__ == "__main__":
+    sys.exit(print_blocks("second_plan.py", blocks(), sys.argv[1:]))
