@@ -196,14 +196,6 @@ def test_the_ring_of_a_generation_is_that_of_all_its_offspring(ant: Path, tmp_pa
     assert run.metrics["correlation"][-1] == pytest.approx(np.corrcoef(run.last.T)[0, 1], rel=1e-3)
 
 
-def test_the_ring_of_older_small_files_comes_from_a_table_beside_them(ant: Path, tmp_path: Path) -> None:
-    folder = collect(ant, tmp_path)
-    with open_run(ant) as file:
-        count = file.generations
-    (folder / "ring.csv").write_text("generation,ring\n" + "".join(f"{g},{g + 0.5}\n" for g in range(count)))
-    assert blocks.read_folder(folder).metrics["ring"].tolist() == [g + 0.5 for g in range(count)]
-
-
 def test_the_script_collects_packs_and_draws_runs_with_adaptations_and_samples(
     cheetah: Path, finished: Path, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ computes its variances.
 `config` has the config of each run as TOML, `about` the rest as JSON: digest, sessions, machine, what it started from.
 
 A block is made from the folders that `results.py collect` writes: run.json, metrics.csv, behaviors.npz, perhaps
-policy.npz, by_start.npz and ring.csv, and adaptations/NAME-adapt-left.json beside them.
+policy.npz and by_start.npz, and adaptations/NAME-adapt-left.json beside them.
 """
 
 import csv
@@ -83,20 +83,13 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
         arrays = dict(file)
     config = tomllib.loads(toml)
     axes = arrays["thin_behavior"].shape[2] // max(len(config["task"].get("behavior_steps", [])), 1)
-    positions = {
-        int(g): (np.asarray(place, np.float64)[:, -axes:], parent)  # positions of earlier steps are in front
-        for kind in ("thin", "full")
-        for g, place, parent in zip(
-            *(arrays[f"{kind}_{name}"] for name in ("generation", "behavior", "parent")), strict=True
-        )
-    }
-    whole = {int(g) for g in arrays["full_generation"]} or {g for g in positions if g == about["generations"] - 1}
-    metrics = measures(config, positions, whole, about["generations"]) | metrics
-    if (folder / "ring.csv").exists():
-        metrics["ring"] = _table(folder / "ring.csv")["ring"]
+    kind = "full" if len(arrays["full_generation"]) else "thin"  # large and small populations
+    last, component = (arrays[f"{kind}_{name}"][-1] for name in ("behavior", "parent"))
+    last = np.asarray(last, np.float64)[:, -axes:]  # positions of earlier steps are in front
+    earlier = np.full(about["generations"] - 1, np.nan)
+    metrics = {name: np.append(earlier, value) for name, value in measures(config, last, component).items()} | metrics
     if "mean" in arrays:
         metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
-    last, component = positions.pop(about["generations"] - 1)
     chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
     adaptations = {way: _adaptation(folder, way) for way in WAYS}
     about["metrics"] = sorted(metrics)
@@ -131,43 +124,23 @@ def _adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]
     return facts, rows[0], rows[1]
 
 
-def measures(
-    config: dict[str, Any], positions: dict[int, tuple[Floats, Any]], whole: set[int], count: int
-) -> dict[str, Floats]:
-    """Return the measures that metrics.csv does not have; NaN in a generation whose offspring are not kept.
-
-    Shares of x < 0 need some offspring of a generation; variance, ring, sectors and specialization need all of them.
-    """
-    found: dict[str, Floats] = {}
-
-    def put(name: str, generation: int, value: float) -> None:
-        found.setdefault(name, np.full(count, np.nan))[generation] = value
-
-    tasks = config["population"]["name"] == "tasks"  # the rows of a training of MAML are tasks, not offspring
-    robot = config["task"]["name"] != "interference" and not tasks
-    for g, (place, parent) in positions.items():
-        valid = np.isfinite(place).all(axis=1)
-        if not robot or not valid.any():
-            continue
-        place, parent = place[valid], np.asarray(parent)[valid]
-        if place.shape[1] == 1:
-            put("left_of_zero", g, (place[:, 0] < 0).mean())
-        if g not in whole:
-            continue
-        distance = np.hypot(*place.T) if place.shape[1] == 2 else np.abs(place[:, 0])
-        put("distance_variance", g, distance.var())
-        put("beyond_5", g, (distance >= FAR).sum())
-        if place.shape[1] == 2:
-            angle = np.arctan2(place[:, 1], place[:, 0]) / (2 * np.pi)
-            put("ring", g, ring(place, len(valid)))
-            put("correlation", g, np.corrcoef(place.T)[0, 1] if (place.std(axis=0) > 0).all() else math.nan)
-            far = np.floor(angle[distance >= FAR] * SECTORS + 0.5).astype(int) % SECTORS
-            share = np.bincount(far, minlength=SECTORS) / max(len(far), 1)
-            put("rarest_direction", g, share.min())
-            put("commonest_direction", g, share.max())
-        if parent.any():
-            put("specialization", g, specialization(place, parent))
-    return found
+def measures(config: dict[str, Any], place: Floats, parent: NDArray[np.int8]) -> dict[str, float]:
+    """Return the measures of the last offspring that metrics.csv does not have."""
+    valid = np.isfinite(place).all(axis=1)
+    if config["population"]["name"] == "tasks" or config["task"]["name"] == "interference" or not valid.any():
+        return {}  # the rows of a training of MAML are tasks, not offspring
+    count, place, parent = len(place), place[valid], parent[valid]
+    distance = np.linalg.norm(place, axis=1)
+    found = {"distance_variance": float(distance.var()), "beyond_5": float((distance >= FAR).sum())}
+    if place.shape[1] == 1:
+        found["left_of_zero"] = float((place[:, 0] < 0).mean())
+    if place.shape[1] == 2:
+        found["ring"] = ring(place, count)
+        found["correlation"] = float(np.corrcoef(place.T)[0, 1]) if (place.std(axis=0) > 0).all() else math.nan
+        far = np.floor(np.arctan2(*place[distance >= FAR].T[::-1]) / (2 * np.pi) * SECTORS + 0.5).astype(int) % SECTORS
+        share = np.bincount(far, minlength=SECTORS) / max(len(far), 1)
+        found |= {"rarest_direction": float(share.min()), "commonest_direction": float(share.max())}
+    return found | ({"specialization": specialization(place, parent)} if parent.any() else {})
 
 
 def specialization(place: Floats, parent: NDArray[np.int8]) -> float:

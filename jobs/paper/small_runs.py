@@ -1,10 +1,9 @@
 """Collect the small files of a run, in a folder named after it; `results.py pack` makes blocks of such folders.
 
 `run.json` has the config, digest, versions and machine. `metrics.csv` has a row for each generation, with measures of
-all its offspring. `behaviors.npz` has final positions (float32): all of the last generation, and as many random
-individuals of earlier generations as fit. `by_start.npz`, of a measurement with `--starts`, has the place of each
-mutation from each start. `policy.npz`, if it is there, has the trained mean: `ees-mpi train --from`,
-`adapt` and `sample` start from it. Without it a run has at most 150 KB. No file has a path of the machine.
+all its offspring. `behaviors.npz` has the final positions (float32) of the last generation. `by_start.npz`, of a
+measurement with `--starts`, has the place of each mutation from each start. `policy.npz`, if it is there, has the
+trained mean: `ees-mpi train --from`, `adapt` and `sample` start from it. No file has a path of the machine.
 """
 
 import csv
@@ -30,10 +29,7 @@ from ees_mpi.store.safety import open_hdf5
 from ees_mpi.store.texts import attributes
 from ees_mpi.tasks.locomotion import PolicyTask
 
-SHOWN = (0, 5, 10, 20)  # generations that figures show, besides the last
-THIN = 1000  # offspring of the earlier generations, at most
-MOST = 100  # earlier generations with offspring; longer runs have gaps
-ROOM = 32_000  # numbers in behaviors.npz
+THIN = 1000  # offspring of a small population, at most
 TIMES = [
     f"seconds_{name}"
     for name in ("commit", "gather", "slowest_rank", *(f"evaluate_{n}" for n in ("max", "mean", "min")))
@@ -54,11 +50,6 @@ EVERY: dict[str, Callable[[Offspring], float]] = {  # measures of each generatio
     "right": lambda offspring: sides(offspring, BESIDE)[1],
     "ring": lambda offspring: ring(offspring.position, len(offspring.outcomes.behavior)),
 }
-
-
-def shown(count: int) -> list[int]:
-    """Return the generations of a run that figures of the plane show."""
-    return [g for g in SHOWN if g < count - 1] + [count - 1]
 
 
 def measures(run: Run) -> dict[str, Any]:
@@ -91,22 +82,14 @@ def write(folder: Path, about: dict[str, Any], metrics: dict[str, Any], arrays: 
 
 
 def positions(run: Run) -> dict[str, Any]:
-    """Return the arrays of behaviors.npz: the last generation whole, earlier ones with as many individuals as fit."""
-    count, size, numbers = run["behavior"].shape
-    whole = [count - 1] if size > THIN else []
-    line = numbers == 1 and has_positions(run)  # its figure shows every generation
-    earlier = shown(count) if not line else [*range(0, count, -(-count // MOST)), count - 1]
-    some = sorted({*earlier} - {*whole})
-    room = (ROOM - len(whole) * size * numbers) // (numbers * max(len(some), 1))
-    arrays: dict[str, Any] = {"full_generation": np.array(whole, np.int64), "thin_generation": np.array(some, np.int64)}
-    for name, kind in (("behavior", np.float32), ("parent", np.int8)):
-        rows = {g: np.array(run[name][g], kind) for g in (*some, *whole)}
-        for g in rows if name == "behavior" else ():
-            rows[g][~np.asarray(run["valid"][g], bool)] = np.nan  # the small files have no other mark
-        least = min([max(room, 1), THIN, *(len(rows[g]) for g in some)])  # small files may be collected again
-        chosen = {g: np.sort(np.random.default_rng(0).permutation(len(rows[g]))[:least]) for g in some}
-        arrays[f"thin_{name}"] = np.array([rows[g][chosen[g]] for g in some], kind)
-        arrays[f"full_{name}"] = np.array([rows[g] for g in whole], kind)
+    """Return the arrays of behaviors.npz: the last generation, as `full` if it is large and else as `thin`."""
+    count, size, _ = run["behavior"].shape
+    behavior, parent = np.array(run["behavior"][-1:], np.float32), np.array(run["parent"][-1:], np.int8)
+    behavior[:, ~np.asarray(run["valid"][-1], bool)] = np.nan  # the small files have no other mark
+    arrays: dict[str, Any] = {}
+    for kind, rows in ("full", slice(size > THIN)), ("thin", slice(size <= THIN)):  # one of them is empty
+        arrays |= {f"{kind}_generation": np.array([count - 1])[rows], f"{kind}_behavior": behavior[rows]}
+        arrays[f"{kind}_parent"] = parent[rows]
     if run.config.task.parameters <= SMALL:
         arrays["mean"] = np.asarray(run["mean"][:], np.float32)
     return arrays
