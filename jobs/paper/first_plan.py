@@ -148,7 +148,7 @@ class Result:
         return overall(self.answers) if self.complete else f"{OPEN} ({self.fewest} of {SEEDS} runs)"
 
 
-def value(row: Row, metric: str, last_only: bool) -> float:
+def value(row: Row, metric: str) -> float:
     """Return the endpoint of a run: its mean over generations 20 to 29, or over its last ten if it has fewer."""
     kind, _, which = metric.partition(" ")
     if kind == "after":
@@ -158,17 +158,15 @@ def value(row: Row, metric: str, last_only: bool) -> float:
     if kind.startswith("sample"):
         return number(row, "distance_last" if which == "distance" else "distance_variance_last")
     column = COLUMNS.get(metric, metric)
-    if last_only:
-        return float(np.nan_to_num(number(row, f"{column}_last")))
     late = number(row, f"{column}_20_29")
     return late if math.isfinite(late) else number(row, f"{column}_last_10")
 
 
-def examine(rows: Sequence[Row], gymnasium: bool = False) -> list[Result]:
-    """Return each claim with what the runs say: of the paper's robots, or of Gymnasium's at their last generation."""
+def examine(rows: Sequence[Row]) -> list[Result]:
+    """Return each claim with what the runs say."""
     found = []
     for claim in CLAIMS:
-        robot = ("gymnasium-" if gymnasium else "") + claim.name.partition("-")[0]
+        robot = claim.name.partition("-")[0]
         groups: dict[str, Group] = {}
         for metric, first, _, second in claim.parts:
             for name in (first, second):
@@ -186,9 +184,8 @@ def examine(rows: Sequence[Row], gymnasium: bool = False) -> list[Result]:
 
 def _values(rows: Sequence[Row], robot: str, name: str, metric: str, against: bool) -> np.ndarray:
     """Return the endpoints of all seeds of a group."""
-    last_only = robot.startswith("gymnasium")
     wanted = {"robot": robot, "engine": "mujoco", "rules": "text", **GROUPS[name][1]}
-    size, lengths = "10000", ("20",) if last_only else ("20", "21", "30")
+    size, lengths = "10000", ("20", "21", "30")
     if metric.startswith("sample"):  # with a quarter of the std only MAML is sampled
         quarter = against and metric.startswith("sample-quarter")
         wanted |= {"kind": "sample", "std": "0.005" if quarter else "0.02"}
@@ -197,7 +194,7 @@ def _values(rows: Sequence[Row], robot: str, name: str, metric: str, against: bo
         size, lengths = "40", ("375",)  # tasks and iterations
     chosen = select(rows, population=size, **wanted)
     chosen = [row for row in chosen if row["generations"] in lengths and int(row["seed"]) < SEEDS]
-    values = np.array([value(row, metric, last_only) for row in chosen])
+    values = np.array([value(row, metric) for row in chosen])
     return values[np.isfinite(values)]
 
 
