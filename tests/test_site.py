@@ -126,5 +126,8 @@ def test_arguments_in_a_docstring_become_a_list() -> None:
 
 
 def test_a_list_after_a_paragraph_is_a_list_also_for_mkdocs() -> None:
-    text = "These:\n- a\n- b\n  more\n\n```\nx\n- y\n```\n\nFirst:\n1. one\n"
-    assert make_site.for_the_site(text) == text.replace("These:\n", "These:\n\n").replace("First:\n", "First:\n\n")
+    text = "These:\n- a\n- b\n  more\n\n```\nx\n- y\n   - z\n```\n\nFirst:\n1. one\n   - part\n"
+    expected = (
+        text.replace("These:\n", "These:\n\n").replace("First:\n", "First:\n\n").replace("   - part", "    - part")
+    )
+    assert make_site.for_the_site(text) == expected

@@ -47,7 +47,7 @@ MORE = {  # pages that are not in `ees-mpi docs`, by shelf
 }
 CSS = """.md-typeset img { max-width: 100%; }
 .md-typeset p:has(> img + img) { font-size: 0; }
-.md-typeset code { overflow-wrap: anywhere; }
+.md-typeset code { overflow-wrap: break-word; }
 .md-typeset pre code { overflow-wrap: normal; }
 .md-typeset table:not([class]) { font-size: .68rem; }
 .md-typeset table:not([class]) td, .md-typeset table:not([class]) th { min-width: 3rem; padding: .5em .8em; }
@@ -79,11 +79,12 @@ def blocks(names: tuple[str, ...]) -> str:
 
 
 def for_the_site(text: str) -> str:
-    """Return a page with a blank line before each list, which GitHub does not need, and links to pages of the site."""
+    """Return a page with the blank lines and the indents of lists that GitHub does not need, and links to the site."""
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     item = r"(?:[-*]|\d+\.) "
     before = re.compile(rf"^(?!\s*{item}|\s*$|[|<#])(.+)\n(?={item})", re.MULTILINE)
-    parts[::2] = (before.sub(r"\1\n\n", part) for part in parts[::2])  # not in blocks of code
+    inner = re.compile(rf"^ {{2,3}}(?={item})", re.MULTILINE)
+    parts[::2] = (inner.sub("    ", before.sub(r"\1\n\n", part)) for part in parts[::2])  # not in blocks of code
     return "".join(parts).replace("tutorial.ipynb)", "tutorial.md)")
 
 
