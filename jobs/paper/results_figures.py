@@ -12,6 +12,7 @@ from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, directions, facts
 from heritability_plan import ARMS, NUMBERS, measured_arms
 from second_plan import WHITENED
+from tables import adaptation_kind
 
 from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
 
@@ -186,19 +187,18 @@ def _ratios(first: Sequence[Known], second: Sequence[Known]) -> list[Floats]:
 
 def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
     """Draw the ten evaluations of each adaptation: a place for each run, left and right in two colors."""
-    groups: dict[str, list[Known]] = {}
-
-    def order(known: Known) -> tuple[str, int, str, int]:
-        row = known[1]
-        return row["rules"], int(row["generations"]), row["algorithm"], int(row["seed"])
-
-    for run, row in sorted(runs, key=order):
+    kinds: dict[tuple[str, str, str], list[Known]] = {}
+    for run, row in sorted(runs, key=lambda each: int(each[1]["seed"])):
         if run.evaluations and row["robot"] == "cheetah" and row["engine"] == "mujoco":
-            name = f"{row['algorithm']}, {RULES.get(row['rules'], row['changed'])}\n{row['generations']} generations"
-            name = f"MAML, equal steps\n{row['generations']} iterations" if row["algorithm"] == "MAML" else name
-            groups.setdefault(name, []).append((run, row))
-    if not groups:
+            kinds.setdefault(adaptation_kind(row), []).append((run, row))
+    if not kinds:
         return None
+    groups = {}
+    for (rules, name, length), members in sorted(
+        kinds.items(), key=lambda each: (each[0][0], int(each[0][2]), each[0][1])
+    ):
+        words = f"{name}, {RULES.get(rules, rules)}\n{length} generations"
+        groups[f"MAML, equal steps\n{length} iterations" if name == "MAML" else words] = members
     columns = 4 if len(groups) in (4, 7, 8) else 3
     figure, panels = grid(len(groups), columns, 2.1, sharey=True)
     for panel, (name, members) in zip(panels, groups.items(), strict=True):
@@ -225,22 +225,29 @@ def draw_seeding(runs: Sequence[Known]) -> Figure | None:
     rules = {"full": "plain Adam", "gentle": "gentle rule"}
     panels_of: dict[str, dict[str, list[Floats]]] = {}
     wanted = {"robot": "ant", "kind": "seeding", "changed": "", **PAPERS_ROBOTS}
+    lengths = {row["digest"]: row["generations"] for _, row in runs}
     for run, row in runs:
         if wanted.items() <= row.items():
             panel = f"{RULES[row['rules']]}, {rules[row['first_steps']]}"
-            panels_of.setdefault(panel, {}).setdefault(row["start"], []).append(run.metrics["fitness_mean"])
+            length = lengths.get(row["start_digest"], "")
+            start = (
+                f"standard ES in another direction, {length} generations"
+                if row["start"] == "standard ES"
+                else row["start"]
+            )
+            panels_of.setdefault(panel, {}).setdefault(start, []).append(run.metrics["fitness_mean"])
     if not panels_of:
         return None
     figure, panels = grid(len(panels_of), 3, 2.3, sharey=True)
-    words = {"random": "a random mean", "standard ES": "standard ES in another direction"}
     for panel, (name, starts) in zip(panels, sorted(panels_of.items()), strict=True):
         for start, curves in sorted(starts.items()):
             count = min(map(len, curves))
             rows = np.array([curve[:count] for curve in curves])
+            style = {"color": COLORS[start.partition(" in another")[0]], "linestyle": "--" if " 100 " in start else "-"}
             for row_of in rows:
-                panel.plot(row_of, color=COLORS[start], linewidth=0.3, alpha=0.6)
-            label = f"from {words.get(start, start)}"
-            panel.plot(rows.mean(axis=0), color=COLORS[start], linewidth=1.6, label=label)
+                panel.plot(row_of, linewidth=0.3, alpha=0.6, **style)
+            label = f"from {start.replace('random', 'a random mean')}"
+            panel.plot(rows.mean(axis=0), linewidth=1.6, label=label, **style)
         panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
         panel.set(title=name, xlabel="updates", xlim=(0, None), xticks=range(0, 21, 5))
     panels[0].set_ylabel("mean x")

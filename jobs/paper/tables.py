@@ -107,17 +107,20 @@ def adapted(runs: Sequence[Row]) -> list[float]:
     return [sum(each) / 2 for each in both if len(each) == 2]
 
 
+def adaptation_kind(row: Row) -> tuple[str, str, str]:
+    """Return rules, algorithm and generations of a cheetah that was adapted; MAML has no rules of this kind."""
+    earlier = re.fullmatch(r".*-after(\d+)-starts", row["run"])  # an earlier generation of a run with several starts
+    several = ", 4 own starts" if earlier else f", {row['rollouts']} own starts" if row["starts"] == "own" else ""
+    rules = "-" if row["algorithm"] == "MAML" else row["rules"]
+    return rules, f"{row['algorithm']}{several}", earlier[1] if earlier else row["generations"]
+
+
 def adaptation_groups(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
-    """Return the cheetahs with adaptation, by rules, algorithm and generations; MAML has no rules of this kind."""
+    """Return the cheetahs with adaptation, by rules, algorithm and generations."""
     found: dict[tuple[str, str, str], list[Row]] = {}
     for row in select(rows, robot="cheetah", engine="mujoco"):
         if row["adapt_left"] and row["direction"] in ("", "0") and row["changed"] == "":
-            several = f", {row['rollouts']} own starts" if row["starts"] == "own" else ""
-            length, name = row["generations"], f"{row['algorithm']}{several}"
-            if row["kind"] == "starts":  # an earlier generation of a run with several starts
-                length, name = re.sub(r".*-after(\d+)-starts", r"\1", row["run"]), f"{row['algorithm']}, 4 own starts"
-            rules = "-" if row["algorithm"] == "MAML" else row["rules"]
-            found.setdefault((rules, name, length), []).append(row)
+            found.setdefault(adaptation_kind(row), []).append(row)
     return dict(sorted(found.items(), key=lambda each: (each[0][0] != "text", each[0][1], int(each[0][2]))))
 
 
