@@ -20,6 +20,7 @@ sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each 
 import blocks
 import endpoints
 import results
+import tables
 from first_plan import CLAIMS, all_tests, claim_table, examine
 from places import ring
 from small_runs import collect
@@ -53,9 +54,9 @@ def numbers_differ(one: str, other: str) -> str:
 
 
 def test_the_tables_of_the_pages_have_the_numbers_of_the_file() -> None:
-    for page, tables in results.pages(RESULTS).items():
+    for page, made in results.pages(RESULTS).items():
         whole = (results.DOCS / page).read_text(encoding="utf-8")
-        for name, text in tables.items():
+        for name, text in made.items():
             shown = whole.split(f"<!-- begin {name} -->")[1].split(f"<!-- end {name} -->")[0]
             assert not numbers_differ(shown, text), f"{name}: run: python jobs/paper/results.py update"
 
@@ -213,6 +214,21 @@ def test_the_script_collects_packs_and_draws_runs_with_adaptations_and_samples(
     found = {row["run"]: row for row in endpoints.read(packed / "numbers.csv")}
     assert found[cheetah.stem]["adapt_left"] and found[sampled.stem]["kind"] == "sample"
     assert results.main(["update", "--results", str(packed)]) == 0
+
+
+def test_adaptations_of_an_earlier_generation_belong_to_its_measurement(tmp_path: Path) -> None:
+    for name in ("adaptations", "run", "run-starts", "run-after30-starts"):
+        (tmp_path / name).mkdir()
+    for name, far in (("run", 40.0), ("run-after30", 20.0)):
+        found = json.dumps({"direction": "left", "evaluations/fitness": [far]})
+        (tmp_path / "adaptations" / f"{name}-adapt-left.json").write_text(found)
+    kept = {name: blocks.adaptation(tmp_path / name, "left")[2].tolist() for name in ("run", "run-after30-starts")}
+    assert kept == {"run": [40.0], "run-after30-starts": [20.0]}
+    assert not blocks.adaptation(tmp_path / "run-starts", "left")[0]
+    row = {"run": "run-after30-starts", "starts": "fixed", "rules": "released", "algorithm": "MaxEnt"}
+    assert tables.adaptation_kind(row) == ("released", "MaxEnt, 4 own starts", "30")
+    row = {"run": "run", "starts": "own", "rollouts": "4", "rules": "released", "algorithm": "MaxEnt"}
+    assert tables.adaptation_kind({**row, "generations": "100"}) == ("released", "MaxEnt, 4 own starts", "100")
 
 
 def test_pack_refuses_a_folder_without_small_files(tmp_path: Path) -> None:

@@ -91,7 +91,7 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
     if "mean" in arrays:
         metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
     chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
-    adaptations = {way: _adaptation(folder, way) for way in WAYS}
+    adaptations = {way: adaptation(folder, way) for way in WAYS}
     about["metrics"] = sorted(metrics)
     about["adaptations"] = {way: facts for way, (facts, *_) in adaptations.items() if facts}
     return KeptRun(
@@ -114,7 +114,8 @@ def _table(path: Path) -> dict[str, Floats]:
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
-def _adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:
+def adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:
+    """Return what is known of an adaptation, the distances of all mutations, and those of the best one."""
     measured = folder.name.removesuffix("-starts")  # an earlier generation of a run has no folder of its own
     name = folder.name if (folder.parent / measured).is_dir() else measured
     path = folder.parent / "adaptations" / f"{name}-adapt-{way}.json"
