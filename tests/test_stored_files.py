@@ -48,7 +48,8 @@ def test_a_stored_file_opens_verifies_and_resumes(name: str, tmp_path: Path) -> 
 def test_training_gives_the_bits_that_were_noted(name: str, tmp_path: Path) -> None:
     path = tmp_path / "run.h5"
     with open_run(stored(tmp_path, "maml.h5")) as run:
-        if other := differences(run, 0):
+        # The digests hold for later versions, too: this test would see an update that gives other bits.
+        if other := [each for each in differences(run, 0) if not each.startswith("ees_mpi ")]:
             pytest.skip(f"the digests are of another kind of machine: {other[0]}")
     done("train", DATA / "configs" / f"{name}.toml", "--out", path)
     assert info(path)["state_sha256"] == DIGESTS[name]

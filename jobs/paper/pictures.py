@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the pictures of the README: ant.gif, cheetah.gif, ring.png and heritable.png in `jobs/paper/pictures`.
+"""Make the pictures of the README and of docs heritability, in `jobs/paper/pictures`.
 
     python jobs/paper/pictures.py                                  # about three minutes on one core
     python jobs/paper/pictures.py --ant OTHER --cheetah OTHER      # other trained means of the shelf
@@ -9,13 +9,15 @@ ring has the positions of the last generation that `jobs/paper/results` keeps of
 
 `heritable.png` has ten mutations of two ants, one trained from one start and one from four: the median runs of their
 groups by heritable share. For each of ten directions it takes the mutation that goes farthest that way on average over
-starts 1 to 10, and shows where this mutation ends from starts 11 to 20, in the colour of the direction.
+starts 1 to 10, and shows where this mutation ends from starts 11 to 20, in the colour of the direction. `heritable.gif`
+films three mutations of the second ant from four starts each, in Bullet; four other starts have chosen them.
 """
 
 import argparse
 import re
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import matplotlib
@@ -23,7 +25,9 @@ import numpy as np
 from blocks import read_block, read_by_start
 
 import ees_mpi
-from ees_mpi.analysis.together import FLOOR, LINES, MARKS, TEXT, color_of
+from ees_mpi import config as configs
+from ees_mpi.analysis import video
+from ees_mpi.analysis.together import FLOOR, LINES, MARKS, TEXT, Scene, color_of
 
 HERE = Path(__file__).resolve().parent
 PICTURES = HERE / "pictures"
@@ -32,6 +36,8 @@ HERITABLE = {  # of heritable.png: the title of a panel, the block and the measu
     "trained from four starts": ("ant-starts", "ant-maxent-authors-four-mujoco-seed9-starts"),
 }
 DIRECTIONS = 10
+MUTATIONS, STARTS, FILMED = 30, range(1, 5), range(5, 9)  # of heritable.gif: candidates, starts that choose and show
+EVERY = 8  # steps from frame to frame
 OPTIONS = {"ant": ("--speed", "2"), "cheetah": ("--seconds", "6", "--size", "860x260")}
 
 
@@ -100,6 +106,37 @@ def heritable() -> None:
     figure.savefig(PICTURES / "heritable.png", dpi=100, facecolor=shade(FLOOR))
 
 
+def heritable_film(mean: str) -> None:
+    """Film three mutations of an ant from four starts each; a colour is a mutation."""
+    with np.load(ees_mpi.shelf(mean)) as policy:
+        text, statistics = str(policy["config"]), (policy["observation_mean"], policy["observation_std"])
+        center = np.concatenate([policy[f"layer{k}"].ravel() for k in range(len(policy["layers"]))])
+    config = configs.parse(text, ["task.engine=bullet", "task.rollouts=1", "task.starts=fixed"])
+    noise = np.random.default_rng(0).standard_normal((MUTATIONS, center.size), np.float32)
+    mutations = center + np.float32(config.population.std) * noise
+    hues = [float(hue) for hue in np.radians([90, 210, 330])]
+    walks = []
+    with closing(config.task.open(0)) as ant:
+
+        def end(parameters: np.ndarray, seed: int) -> np.ndarray:
+            ant.reseed(seed)
+            return ant.evaluate(0, parameters, *statistics, False).behavior
+
+        ends = np.array([np.mean([end(z, seed) for seed in STARTS], axis=0) for z in mutations])
+        for hue in hues:
+            chosen = mutations[np.nanargmax(ends @ np.array([np.cos(hue), np.sin(hue)]))]
+            for seed in FILMED:
+                frames: list[np.ndarray] = []
+                ant.on_step = lambda step, kept=frames: None if step % EVERY else kept.append(ant.limbs())
+                end(chosen, seed)
+                walks.append(np.array(frames))
+        seconds = EVERY * ant.step_seconds
+    colors = [hue for hue in hues for _ in FILMED]
+    scene = Scene(walks, 2, (520, 340), seconds, "3 mutations from 4 starts each", hues=colors)
+    out = PICTURES / "heritable.gif"
+    video.write(out, scene.frames(), f"{scene.width}x{scene.height}", 1 / seconds, lambda: None)
+
+
 def main() -> None:
     """Make all of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -107,6 +144,7 @@ def main() -> None:
     parser.add_argument("--cheetah", default="cheetah-maxent-released-seed7", help="one of the cheetah")
     chosen = parser.parse_args()
     heritable()
+    heritable_film("ant-maxent-heritable-seed9")
     ring(chosen.ant)
     film("ant", chosen.ant)
     film("cheetah", chosen.cheetah)

@@ -246,9 +246,9 @@ def fourth(measured: Sequence[Row]) -> str:
         found = "; ".join(
             f"{ratio(groups[0], other)} times {whose}, p = {fourth_plan.exceeds(groups[0], other)[0]:.2g}"
             for other, whose in zip(groups[1:], ("one fixed start", "one own start"), strict=True)
-            if complete
+            if len(groups[0]) == len(other) == fourth_plan.RUNS
         )
-        verdict = fourth_plan.heritable_verdict(*groups) if complete else NOT_YET
+        verdict = fourth_plan.heritable_verdict(*groups) if complete else f"one own start: {NOT_YET}"
         table.append((f"ant, four own starts: {words}", found or "-", verdict))
     sectors = [int(value) for value in column(four, "reliable_sectors")]
     shown = f"sectors with a reliable mutation: {', '.join(map(str, sectors))}" if sectors else "-"
