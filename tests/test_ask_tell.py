@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import threadpoolctl
 from numpy.typing import NDArray
-from support.program import CHECKOUT, done, info, refusal
+from support.program import CHECKOUT, done, info, python, refusal
+from support.program import run as command_run
 from support.small_runs import trained
 
 import ees_mpi
@@ -423,9 +424,20 @@ def test_the_examples_of_the_page_run(inside: Path) -> None:
 
 @pytest.mark.slow
 def test_the_torch_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("array_api_compat")
     text = (CHECKOUT / "jobs" / "examples" / "torch_loop.py").read_text()
     exec(text.replace("range(101)", "range(1)").replace("size=200", "size=20, config={'noise': {'size': 5000}}"), {})
     assert capsys.readouterr().out.startswith("step 0: loss 8.9")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("library", ["torch", "jax"])
+def test_the_program_that_compares_ask_and_draw_measures_both(library: str) -> None:
+    for package in ("array_api_compat", library):
+        pytest.importorskip(package)
+    compared = command_run(python(CHECKOUT / "jobs" / "examples" / "ask_or_draw.py", library, 20, 4))
+    heading, asked, drawn = compared.stdout.splitlines()
+    assert heading == "N = 20, D = 122" and "ask" in asked and "draw" in drawn and "GiB" in drawn, compared.stderr
 
 
 def test_a_loop_without_a_file_leaves_nothing_behind() -> None:

@@ -1,9 +1,12 @@
-"""Your own simulator in JAX, by ask and tell: MuJoCo's MJX rolls out all individuals of a chunk at once (jit, vmap).
+"""Your own simulator in JAX, on its device: MuJoCo's MJX rolls out batches of individuals (jit, vmap).
 
     pip install jax mujoco-mjx 'gymnasium[mujoco]' && python jobs/examples/jax_simulator.py [GENERATIONS STEPS [time]]
 
-The robot is Gymnasium's half cheetah; its behaviour is the final x. Chunks have the same rows for any number of ranks,
-so `mpirun -n 3 python ...` gives the same bits. "time" compares the speed with a loop over Gymnasium's own environment.
+The robot is Gymnasium's half cheetah; its behaviour is the final x. The noise table is put on the device once. Of each
+generation only the draw goes there, a few numbers for each individual, and `jax.lax.map` makes the individuals from
+slices of the table, one batch after the other. The weights are computed on the device, too. Batches have the same rows
+for any number of ranks, so `mpirun -n 3 python ...` gives the same bits. "time" compares the speed with a loop over
+Gymnasium's own environment; `ask_or_draw.py` measures what the draw gains over `ask`.
 """
 
 import os
@@ -21,7 +24,7 @@ from mujoco import mjx
 import ees_mpi
 
 GENERATIONS, STEPS = map(int, sys.argv[1:3] or (20, 100))
-CHUNK, SKIP, LAYERS = 16, 5, (17, 16, 6)  # individuals at once, physics steps per action, sizes of the network
+BATCH, SKIP, LAYERS = 16, 5, (17, 16, 6)  # individuals at once, physics steps per action, sizes of the network
 SPLIT = (LAYERS[0] + 1) * LAYERS[1]
 XML = os.path.join(os.path.dirname(half_cheetah_v5.__file__), "assets", "half_cheetah.xml")
 MODEL = mjx.put_model(mujoco.MjModel.from_xml_path(XML))
@@ -33,8 +36,6 @@ def act(z, seen, xp=jnp):
     return xp.tanh(xp.tanh(seen @ first[:-1] + first[-1]) @ second[:-1] + second[-1])
 
 
-@jax.jit
-@jax.vmap
 def rollout(z):
     """Return the final x [1] of a network."""
 
@@ -43,6 +44,18 @@ def rollout(z):
         return jax.lax.fori_loop(0, SKIP, lambda _, data: mjx.step(MODEL, data), data), None
 
     return jax.lax.scan(step, mjx.make_data(MODEL), length=STEPS)[0].qpos[:1]
+
+
+@jax.jit
+def behaviors(noise, drawn):
+    """Return the final x [n, 1] of the individuals of a draw."""
+
+    def one(individual):
+        parent, offset, sign = individual
+        row = jax.lax.dynamic_slice(noise, (offset,), (drawn.means.shape[1],))
+        return rollout(drawn.means[parent] + sign * drawn.std * row)
+
+    return jax.lax.map(one, (drawn.parent, drawn.offset, drawn.sign), batch_size=BATCH)
 
 
 def in_gymnasium(rows):
@@ -57,13 +70,15 @@ def in_gymnasium(rows):
 
 
 mean = np.zeros(SPLIT + (LAYERS[1] + 1) * LAYERS[2])
-with ees_mpi.Strategy(mean, "maxvar", size=4 * CHUNK, std=0.3, seed=0) as es:
+with ees_mpi.Strategy(mean, size=4 * BATCH, std=0.3, seed=0) as es:
+    noise = jnp.asarray(es.noise)
     for generation in range(GENERATIONS):
-        es.tell([np.asarray(rollout(z)) for z in es.ask(chunk=CHUNK)])
-        print(f"generation {generation}: variance of x {es.metrics['behavior_variance']:.3f}")
-    rows = next(es.ask(chunk=CHUNK))
+        x = jnp.asarray(es.gather(behaviors(noise, es.draw(chunk=BATCH))))  # of all ranks [N, 1]
+        es.tell(weights=jax.jit(ees_mpi.maxvar_weights)(x))
+        print(f"generation {generation}: variance of x {x.var():.3f}")
+    rows = next(es.ask(chunk=BATCH))
 print(es.state.digest().hex())
-for name, run in {"MJX": rollout, "Gymnasium": in_gymnasium}.items() if sys.argv[3:] else ():
+for name, run in {"MJX": jax.jit(jax.vmap(rollout)), "Gymnasium": in_gymnasium}.items() if sys.argv[3:] else ():
     start = time.process_time()
     found = np.asarray(run(rows))
     speed = len(rows) * STEPS / (time.process_time() - start)
