@@ -12,27 +12,14 @@ from pathlib import Path
 import fourth_plan
 import numpy as np
 import second_plan
+import tables
 from blocks import read_block
 from endpoints import Row, column, number, select
 from fidelity import weights_alike
 from heritability_plan import TWO_STARTS, measured_arms, planned
 from intervals import Interval, ratio
 from scipy.stats import spearmanr
-from tables import (
-    MAXENT,
-    MAXVAR,
-    NAMED,
-    STANDARD,
-    adaptation_groups,
-    adapted,
-    by_arm,
-    early,
-    in_bullet,
-    old_means,
-    replica_arm,
-    rings,
-    seeding_runs,
-)
+from tables import MAXENT, MAXVAR, NAMED, STANDARD
 
 LATE, SIX = second_plan.LATE, second_plan.SIX
 Numbers = dict[str, float]
@@ -56,7 +43,7 @@ def cheetahs(rows: Sequence[Row]) -> Numbers:
     white = second_plan.group(rows, SIX, "cheetah", MAXENT, "other", second_plan.WHITENED)
     far = {name: second_plan.distances(each) for name, each in runs.items()}
     short = {
-        rules: [column(early(rows, "cheetah", name, rules), "distance_20_29") for name in (MAXENT, STANDARD)]
+        rules: [column(tables.early(rows, "cheetah", name, rules), "distance_20_29") for name in (MAXENT, STANDARD)]
         for rules in ("text", "released")
     }
     left_out = [
@@ -85,7 +72,7 @@ def cheetahs(rows: Sequence[Row]) -> Numbers:
     for rules in ("text", "released"):
         for name in (MAXVAR, MAXENT):
             found[f"cheetah.sides30.{rules}.{name}"] = sum(
-                second_plan.has_sides(row, "_20_29") for row in early(rows, "cheetah", name, rules)
+                second_plan.has_sides(row, "_20_29") for row in tables.early(rows, "cheetah", name, rules)
             )
     return found | {
         "cheetah.further.p": second_plan.further_verdict(far[MAXENT], far[STANDARD])[0],
@@ -96,7 +83,7 @@ def cheetahs(rows: Sequence[Row]) -> Numbers:
 
 def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     """Return the numbers on the ant's ring and distance."""
-    arms = by_arm(rows, "run")
+    arms = tables.by_arm(rows, "run")
     standard, maxvar = (second_plan.group(rows, SIX, "ant", name) for name in (STANDARD, MAXVAR))
     walking = {seed: row for seed, row in standard.items() if number(row, f"distance{LATE}") >= second_plan.FAR}
     found: Numbers = {}
@@ -104,7 +91,7 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         runs = arms[arm]
         found[f"ant.{arm}.even"] = sum(map(second_plan.has_ring, runs.values()))
         found[f"ant.{arm}.distance"] = float(np.mean(second_plan.distances(runs)))
-        found |= limits(f"ant.{arm}.ring", rings(list(runs.values())))
+        found |= limits(f"ant.{arm}.ring", tables.rings(list(runs.values())))
         found |= limits(f"ant.{arm}.correlation", np.abs(column(runs.values(), "correlation_last")))
         found |= limits(f"ant.{arm}.directions", column(runs.values(), "directions_last"))
         if arm in ("whiten", "spatial"):
@@ -114,27 +101,27 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
             found |= interval(
                 f"ant.{arm}-over-walking", ratio(second_plan.distances(runs), second_plan.distances(walking))
             )
-    found |= {f"ant.whiten.ring.{seed}": rings([row])[0] for seed, row in arms["whiten"].items()}
+    found |= {f"ant.whiten.ring.{seed}": tables.rings([row])[0] for seed, row in arms["whiten"].items()}
     found |= interval("ant.maxvar-over-es", ratio(second_plan.distances(maxvar), second_plan.distances(standard)))
     for name, runs in (("es", standard), ("ranks", arms["ranks"])):
         found[f"ant.near.{name}"] = float(np.median(column(runs.values(), f"near_origin{LATE}")))
     found["ant.near.p"] = second_plan.further_verdict(
         *(column(runs.values(), f"near_origin{LATE}") for runs in (arms["ranks"], standard))
     )[0]
-    elsewhere = replica_arm(measured, "whiten", SIX)
+    elsewhere = tables.replica_arm(measured, "whiten", SIX)
     found["ant.whiten.elsewhere"] = sum(value >= second_plan.RING for value in column(elsewhere, "ring"))
     found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in zip(SIX, elsewhere, strict=True)}
-    bullet = [row for row, _ in in_bullet(rows) if row["run"] == "ant-fixed-seed0-bullet-many"]
-    found |= {"ant.maxvar60.bullet": rings(bullet, "_last")[0]} if bullet else {}
+    bullet = [row for row, _ in tables.in_bullet(rows) if row["run"] == "ant-fixed-seed0-bullet-many"]
+    found |= {"ant.maxvar60.bullet": tables.rings(bullet, "_last")[0]} if bullet else {}
     return found
 
 
 def others(rows: Sequence[Row]) -> Numbers:
     """Return the numbers on adaptation, offspring of MAML, seeding, mixtures and interference."""
     found: Numbers = {}
-    for (rules, name, length), runs in adaptation_groups(rows).items():
+    for (rules, name, length), runs in tables.adaptation_groups(rows).items():
         key = f"adapt.{'' if rules == '-' else f'{rules}.'}{name}.{length}"
-        found |= {key: float(np.mean(adapted(runs))), f"{key}.n": len(runs)}
+        found |= {key: float(np.mean(tables.adapted(runs))), f"{key}.n": len(runs)}
         wanted = sum(sum(column(runs, f"adapt_{way}_wanted")) for way in ("left", "right"))
         found |= {f"{key}.wrong": 20 * len(runs) - wanted, f"{key}.starts": 20 * len(runs)}
     for name in (MAXVAR, MAXENT, "MAML"):
@@ -142,7 +129,7 @@ def others(rows: Sequence[Row]) -> Numbers:
         runs = [row for row in runs if row["rules"] == "released" or name == "MAML"]
         found[f"offspring.{name}"] = float(np.mean(column(runs, "distance_last")))
         found[f"offspring.{name}.sd"] = float(np.mean(np.sqrt(column(runs, "distance_variance_last"))))
-    seeds = seeding_runs(rows, "released")
+    seeds = tables.seeding_runs(rows, "released")
     groups = {start: runs for (start, how, _), runs in seeds.items() if start != STANDARD or ", 30 gen" in how}
     found |= {f"seeding.{start}": float(np.mean(column(runs, "x_20"))) for start, runs in groups.items()}
     found["seeding.p"] = max(
@@ -167,7 +154,7 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         two = [value for arm in TWO_STARTS for value in column(arms["cheetah", False, arm].values(), name)]
         found |= limits(f"cheetah.two.{name}", two)
     planned_ants = {"whiten": SIX, "ranks": SIX, "small": SIX, "four": fourth_plan.ANTS, "own": fourth_plan.ANTS}
-    ants = {arm: replica_arm(measured, arm, seeds) for arm, seeds in planned_ants.items()}
+    ants = {arm: tables.replica_arm(measured, arm, seeds) for arm, seeds in planned_ants.items()}
     for arm, group in ants.items():
         for name in ("heritable", "share", "realised", "reliable", "distance"):
             found |= limits(f"ant.{arm}.{name}", column(group, name))
@@ -182,7 +169,7 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         "cheetah.two.amount.p": max(each[0][1] for each in tested.values()),
         "cheetah.two.share.p": max(each[1][1] for each in tested.values()),
     }
-    old = old_means(measured)
+    old = tables.old_means(measured)
     homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
     found["means.elsewhere"] = _rank(column(old, "heritable"), column(old, "best_elsewhere"))
     found |= {"means.count": len(old), "means.means": len({row["digest"] for row in old})}
@@ -190,7 +177,7 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     for key, names in (("all", (*NAMED, "MAML")), ("ours", (MAXVAR, MAXENT))):
         some = [(row, home) for row, home in pairs if home["algorithm"] in names]
         found[f"means.adapt.{key}"] = _rank(
-            column([row for row, _ in some], "heritable"), adapted([home for _, home in some])
+            column([row for row, _ in some], "heritable"), tables.adapted([home for _, home in some])
         )
         found |= {
             f"means.adapt.{key}.count": len(some),

@@ -1,7 +1,7 @@
 """The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import first_plan
 import fourth_plan
@@ -215,25 +215,25 @@ def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
 
 def starts_table(measured: Sequence[Row], robot: str) -> str:
     """Return what 200 mutations do from 20 unseen starts, by arm and seed."""
-    wanted: dict[str, tuple[Callable[[float], str], str]] = {
-        "heritable": (_whole, "heritable"),
-        "interaction": (_whole, "interaction"),
-        "share": (_two, "share"),
-        "consistency": (_two, "consistency"),
-        "realised": (_two, "realised"),
-    }
+    digits = {"heritable": 0, "interaction": 0, "share": 2, "consistency": 2, "realised": 2}
     if robot == "ant":
-        wanted |= {"reliable": (_percent, "reliable"), "reliable_sectors": (_whole, "sectors"), "ring": (_two, "ring")}
+        digits |= {"reliable": 0, "reliable_sectors": 0, "ring": 2, "distance": 1, "distance_of_means": 1}
     else:
-        wanted |= {"left": (_percent, "left"), "right": (_percent, "right"), "best_elsewhere": (_one, "best elsewhere")}
-    wanted |= {"distance": (_one, "distance"), "distance_of_means": (_one, "of means")}
+        digits |= {"left": 0, "right": 0, "best_elsewhere": 1, "distance": 1, "distance_of_means": 1}
+    percent = ("reliable", "left", "right")
     names, table = RING_ARMS if robot == "ant" else CHEETAH_ARMS, []
     for arm, runs in by_arm(measured, "mean", robot).items():
         for seed, row in runs.items() if arm in names else ():
-            cells = [shown(float(row[name])) if row[name] else "-" for name, (shown, _) in wanted.items()]
+            cells = [
+                f"{float(row[name]) * (100 if name in percent else 1):.{places}f}{' %' * (name in percent)}"
+                if row[name]
+                else "-"
+                for name, places in digits.items()
+            ]
             where = " (Bullet, 48 x 8)" if row["engine"] == "bullet" else ""
             table.append((f"{names[arm]}{where}", f"{seed}", *cells))
-    return lines(("how it was trained", "seed", *(words for _, words in wanted.values())), table)
+    heads = {"reliable_sectors": "sectors", "distance_of_means": "of means", "best_elsewhere": "best elsewhere"}
+    return lines(("how it was trained", "seed", *(heads.get(name, name) for name in digits)), table)
 
 
 def fourth(measured: Sequence[Row]) -> str:
@@ -262,22 +262,6 @@ def fourth(measured: Sequence[Row]) -> str:
         verdict = fourth_plan.share_verdict(share, ratio(*amount).low)
     table.append(("cheetah, four own starts: share, and no less heritable variance", found, verdict))
     return lines(("claim of the fourth plan", "here", "verdict"), table)
-
-
-def _whole(value: float) -> str:
-    return f"{value:.0f}"
-
-
-def _one(value: float) -> str:
-    return f"{value:.1f}"
-
-
-def _two(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f} %"
 
 
 def _each(values: Sequence[float | str]) -> str:
