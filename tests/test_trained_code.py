@@ -357,6 +357,19 @@ def test_a_note_has_no_code_and_no_settings_in_it(mine: Path) -> None:
         assert len(note.name) == 81 and "factor" not in note.read_text()
 
 
+def test_a_loaded_config_finds_the_modules_beside_its_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    before = list(sys.path)
+    config = ees_mpi.load_config(folder / "own.toml")
+    forget_modules()
+    assert config.task.parameters == 3 and sys.path == before
+    forget_modules()
+    ees_mpi.train(config, "run.h5").close()
+    assert ran() and sys.path == before
+
+
 def test_marks_survive_what_users_do_with_a_config(stranger: Path) -> None:
     config = ees_mpi.open_run(stranger, trust=True).config
     for again in (config.sections(), copy.deepcopy(config).sections(), pickled(config).sections()):

@@ -12,7 +12,6 @@ from ees_mpi import ranks
 from ees_mpi.commands.arguments import function
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainOptions
 from ees_mpi.errors import Interrupted
-from ees_mpi.registry.search import searching
 from ees_mpi.registry.toml import settings_of, source_of
 from ees_mpi.terminal import say
 
@@ -98,8 +97,7 @@ def load_config(
     """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
     from ees_mpi.runs.start import load
 
-    with searching():
-        return load(source_of(source), settings_of(settings))
+    return load(source_of(source), settings_of(settings))
 
 
 def presets() -> dict[str, str]:

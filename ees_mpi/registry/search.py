@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
-# Of the call that is running; the last file is the last.
+# Of the call that is running, or between calls of what the user has loaded; the last file is the last.
 FOLDERS: list[str] = []  # of config files
 RUN_FOLDERS: list[str] = []  # of run files
 _added: list[list[str]] = []  # to sys.path, by each call that is running
