@@ -43,7 +43,7 @@ from ees_mpi.runs.recording import NO_END, Recording, reopen_loop
 from ees_mpi.training import commit
 from ees_mpi.update import Update
 
-LARGEST = 1 << 30  # bytes of the individuals that are in memory at a time
+MAX_BYTES = 1 << 30  # bytes of the individuals that are in memory at a time
 _OPEN: "weakref.WeakSet[Strategy]" = weakref.WeakSet()
 _LIMITS: list[Any] = []  # of threads, in force while a Strategy is open
 
@@ -233,11 +233,11 @@ class Strategy:
         """
         draw, rows = self._ask(chunk)
         parameters = self._state.mean.shape[1]
-        if (need := 4 * rows * parameters) > LARGEST:
+        if (need := 4 * rows * parameters) > MAX_BYTES:
             raise ConfigError(
                 f"ask: {rows} individuals of {parameters} parameters need {need / 2**30:.3g} GiB; expected at most "
                 "1 GiB: `es.tell([simulate(part) for part in es.ask(chunk="
-                f"{max(1, min(64, LARGEST // (4 * parameters)))})])`"
+                f"{max(1, min(64, MAX_BYTES // (4 * parameters)))})])`"
             )
         sampled = observed(self.config, self._state.generation)
         self.sampled, parts = sampled[:0], self._parts(draw, sampled)

@@ -14,7 +14,7 @@ from typing import IO, Any, NoReturn
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 
-LONGEST_NAME = 255  # bytes, of one part of a path
+MAX_NAME = 255  # bytes, of one part of a path
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -43,7 +43,7 @@ def check_writable(
 
 def check_length(path: Path, option: str, more: str = "") -> None:
     """Raise a ConfigError if no file system can hold the name of a file; `more`: what will be appended to it."""
-    longest, most = max(path.parts, key=lambda part: len(os.fsencode(part)), default=""), LONGEST_NAME - len(more)
+    longest, most = max(path.parts, key=lambda part: len(os.fsencode(part)), default=""), MAX_NAME - len(more)
     if len(os.fsencode(longest)) > most:
         expected = f"expected a name of at most {most} bytes, got one of {len(os.fsencode(longest))}"
         raise ConfigError(f"{f'{option} {longest:.40}...'.strip()}: {expected}")

@@ -167,7 +167,7 @@ def centred_ranks(values: Floats) -> Floats:
     return np.asarray(middle[place] / (len(values) - 1) - 0.5)
 
 
-LARGEST = 1e100  # absolute value of a behaviour: the square of a larger one may overflow
+MAX_BEHAVIOR = 1e100  # absolute value of a behaviour: the square of a larger one may overflow
 LEADING = 4  # columns in front of the behaviour: index, valid, length, fitness
 
 
@@ -200,7 +200,7 @@ def unpack(rows: Floats, observations: Floats, starts: int = 1, common: bool = F
         length=rows[:, 2].astype(np.int64),
         valid=(rows[:, 1] != 0)
         & np.isfinite(rows[:, 3:]).all(axis=1)
-        & (np.abs(rows[:, LEADING:end]) <= LARGEST).all(axis=1),
+        & (np.abs(rows[:, LEADING:end]) <= MAX_BEHAVIOR).all(axis=1),
         observations=observations,
         by_start=rows[:, end:].reshape(len(rows), starts, end - LEADING) if starts > 1 else None,
         common_starts=common,

@@ -18,7 +18,7 @@ def is_utf8(text: str) -> bool:
     return text.encode(errors="replace").decode() == text
 
 
-LONGEST = 1e12  # seconds
+MAX_SECONDS = 1e12  # longer times are not printed as a time
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -54,7 +54,7 @@ def pace(seconds: float) -> str:
 
 def clock(seconds: float) -> str:
     """Return a time as h:mm:ss; "unknown" if it is not finite, or absurd: a file may hold any number."""
-    if not abs(seconds) < LONGEST:
+    if not abs(seconds) < MAX_SECONDS:
         return "unknown"
     minutes, second = divmod(round(abs(seconds)), 60)
     hours, minute = divmod(minutes, 60)

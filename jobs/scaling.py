@@ -39,7 +39,7 @@ except ImportError as missing:
 
 RANKS = int(os.environ.get("SLURM_NTASKS") or len(os.sched_getaffinity(0)))
 PER_RANK = 8  # individuals of strong scaling on the largest number of ranks, at least
-MOST = 128  # individuals of a rank in strong scaling: with more, a point takes minutes
+MAX_INDIVIDUALS = 128  # individuals of a rank in strong scaling: with more, a point takes minutes
 
 
 class Stopped(Exception):
@@ -164,7 +164,9 @@ def options(line: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="times that each point is measured [%(default)s]")
     parser.add_argument("--minutes", type=float, default=10, help="write what there is after this time [%(default)s]")
     parser.add_argument("--steps", type=int, default=200, help="steps of a rollout [%(default)s]")
-    parser.add_argument("--total", type=int, help=f"individuals of strong scaling [{MOST}, or {PER_RANK} per rank]")
+    parser.add_argument(
+        "--total", type=int, help=f"individuals of strong scaling [{MAX_INDIVIDUALS}, or {PER_RANK} per rank]"
+    )
     parser.add_argument("--each", type=int, default=32, help="individuals per rank of weak scaling [%(default)s]")
     parser.add_argument("--generations", type=int, default=3, help="timed generations of a run [%(default)s]")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a further setting of the runs")
@@ -173,7 +175,7 @@ def options(line: Sequence[str] | None = None) -> argparse.Namespace:
     for name in ("ranks", "repeat", "minutes", "steps", "each", "generations", "total"):
         if getattr(told, name) is not None and getattr(told, name) <= 0:
             parser.error(f"--{name}: expected a positive number, got {getattr(told, name)}")
-    told.most, told.total = told.total or MOST, told.total or max(MOST, PER_RANK * told.ranks)
+    told.most, told.total = told.total or MAX_INDIVIDUALS, told.total or max(MAX_INDIVIDUALS, PER_RANK * told.ranks)
     each = re.match(r"\d+", os.environ.get("SLURM_TASKS_PER_NODE", ""))  # of the first node: "40(x2),8"
     told.per_node = int(each[0]) if each else told.ranks
     told.ends = time.monotonic() + 60 * told.minutes

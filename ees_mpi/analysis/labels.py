@@ -37,7 +37,7 @@ METRICS = {
     "invalid_share": "share of invalid rollouts",
 }
 Settings = Mapping[str, Any]  # a config: section.key -> value
-MOST = 3  # settings in the name of a run
+MAX_SETTINGS = 3  # settings in the name of a run
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ def group_names(runs: Sequence[Run]) -> list[str]:
     for run, name, config in zip(runs, labels, configs, strict=True):
         members = [other for other, same in zip(configs, labels, strict=True) if same == name]
         keys = differing(members)
-        alike = [other for other in members if all(other.get(key) == config.get(key) for key in keys[:MOST])]
-        most = len(keys) if differing(alike) else MOST
+        alike = [other for other in members if all(other.get(key) == config.get(key) for key in keys[:MAX_SETTINGS])]
+        most = len(keys) if differing(alike) else MAX_SETTINGS
         words = [key.removesuffix(".name").replace("noise.", "noise ").rpartition(".")[2] for key in keys[:most]]
         shown = [f"{word} {config.get(key)}" for word, key in zip(words, keys, strict=False)]
         names.append(name if run.given_label else ", ".join([name, *shown]))

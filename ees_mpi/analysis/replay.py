@@ -39,7 +39,7 @@ from ees_mpi.store.reader import Run, open_run
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 MUTATIONS = 8  # of a policy
-MOST_TOGETHER = 64
+MAX_TOGETHER = 64
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     last = run.generations - 1 + (request.mean and not named and subject(run).trained)
     generation = last if request.generation is None else counted("--generation", request.generation, last + 1)
     if (request.together or request.mutations) and not (named or request.mean):
-        if not population.has_individuals or population.size > MOST_TOGETHER:
+        if not population.has_individuals or population.size > MAX_TOGETHER:
             raise ConfigError(
-                f"--together draws up to {MOST_TOGETHER} individuals, and {run.path} has {population.size} rows: add "
+                f"--together draws up to {MAX_TOGETHER} individuals, and {run.path} has {population.size} rows: add "
                 "--mutations, --extremes or --individual"
             )
         return [Choice(generation, index) for index in range(population.size)]
@@ -138,9 +138,9 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> No
     elif without := [name for name, given in for_videos.items() if given]:
         raise ConfigError(f"{', '.join(without)}: for a video only; add --video FILE.gif or FILE.mp4")
     some = not request.together and (request.individuals or request.extremes or request.mean)
-    if not some and (request.mutations or 0) > MOST_TOGETHER:
+    if not some and (request.mutations or 0) > MAX_TOGETHER:
         raise ConfigError(
-            f"--mutations {request.mutations}: expected at most {MOST_TOGETHER}, or --extremes or --individual without "
+            f"--mutations {request.mutations}: expected at most {MAX_TOGETHER}, or --extremes or --individual without "
             "--together"
         )
     if path.suffix != ".npz" and not request.mutations:

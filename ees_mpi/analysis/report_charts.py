@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.analysis.figures.positions import LARGEST, limits
+from ees_mpi.analysis.figures.positions import MAX_DRAWN, limits
 from ees_mpi.analysis.figures.style import Axes, Figure, whole_numbers
 from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
 from ees_mpi.commands.verify import spaced
@@ -74,7 +74,7 @@ def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = Fals
 def _finite(values: Floats) -> Floats:
     """Return values that can be drawn: nothing infinite, and no differences that overflow."""
     values = np.where(np.isfinite(values), values, np.nan)
-    return np.where(np.abs(values) < 1 / LARGEST, 0.0, np.clip(values, -LARGEST, LARGEST))
+    return np.where(np.abs(values) < 1 / MAX_DRAWN, 0.0, np.clip(values, -MAX_DRAWN, MAX_DRAWN))
 
 
 def _axes(width: float, height: float, place: tuple[float, float, float, float]) -> tuple[Figure, Axes]:

@@ -33,7 +33,7 @@ from ees_mpi.terminal import say_on_stderr
 if TYPE_CHECKING:
     from ees_mpi.config import Config
 
-MOST_SEEDS = 10_000
+MAX_SEEDS = 10_000
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN = {  # presets to begin with, and what to expect of each
     "interference-maxent": "The paper's first task, a function of one number: two minutes on one core",
@@ -59,8 +59,8 @@ def read_seeds(name: str, word: str) -> tuple[int, ...]:
         first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
         if last < first:
             raise ConfigError(f"{name}: expected numbers and ranges, such as 0-5 or 1,4,7; got {word!r:.80}")
-        if len(seeds) + last - first >= MOST_SEEDS:
-            raise ConfigError(f"{name}: expected at most {MOST_SEEDS} seeds")
+        if len(seeds) + last - first >= MAX_SEEDS:
+            raise ConfigError(f"{name}: expected at most {MAX_SEEDS} seeds")
         seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
         raise ConfigError(f"{name}: expected each seed once, got {word!r:.80}")

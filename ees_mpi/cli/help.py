@@ -66,7 +66,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 EXAMPLES = {name: lines for group in GROUPS.values() for name, lines in group.items()}
-LONGEST = 1000  # characters: no sentence is cut
+MAX_HELP = 1000  # characters: no sentence is cut
 
 
 class Commands(click.Group):
@@ -91,7 +91,7 @@ class Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, group in GROUPS.items():
             with formatter.section(title):
-                formatter.write_dl([(name, self.commands[name].get_short_help_str(LONGEST)) for name in group])
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(MAX_HELP)) for name in group])
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

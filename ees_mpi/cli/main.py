@@ -14,7 +14,7 @@ from ees_mpi.errors import EesError, RunFileError, words_of
 from ees_mpi.registry.search import searching
 from ees_mpi.terminal import is_utf8, say_on_stderr
 
-LONGEST = 2000  # characters of a message
+MAX_MESSAGE = 2000  # characters of a message
 
 for _module in (running, files, looking):
     for _command in vars(_module).values():
@@ -54,7 +54,7 @@ def main() -> NoReturn:
 def _leave(message: str, code: int, name: str = "ees-mpi: ") -> NoReturn:
     if ranks.launched()[1] != 0:
         sys.exit(0)
-    if name and len(message) > LONGEST:
-        message = f"{message[: LONGEST // 2]} ... {message[-LONGEST // 2 :]}"
+    if name and len(message) > MAX_MESSAGE:
+        message = f"{message[: MAX_MESSAGE // 2]} ... {message[-MAX_MESSAGE // 2 :]}"
     say_on_stderr(f"{name}{message}\n")
     sys.exit(code)

@@ -32,7 +32,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R", bound="DataclassInstance")
 Name = str | os.PathLike[str]  # of a file
-LARGEST = 2**62
+MAX_NUMBER = 2**62
 SMALLEST = 1e-30  # of positive numbers: a std is squared
 
 
@@ -56,14 +56,14 @@ class Kind:
         return self.check(name, value)
 
 
-def whole(low: int = 0, high: int = LARGEST) -> Kind:
+def whole(low: int = 0, high: int = MAX_NUMBER) -> Kind:
     """Return the kind of whole numbers in a range."""
 
     def check(name: str, value: Any) -> int:
         single = hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
         if not single or not low <= value <= high:
-            limits = f" of at least {low}" if low > -LARGEST else ""
-            if high < LARGEST or (single and value > high) or (single and low == -LARGEST):
+            limits = f" of at least {low}" if low > -MAX_NUMBER else ""
+            if high < MAX_NUMBER or (single and value > high) or (single and low == -MAX_NUMBER):
                 limits = f" between {low} and {high}"
             raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
         return int(value)
@@ -101,7 +101,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 def _direction(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    return f"{number(-LARGEST, LARGEST, 'a finite number').check(name, value):g}"
+    return f"{number(-MAX_NUMBER, MAX_NUMBER, 'a finite number').check(name, value):g}"
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
@@ -185,7 +185,7 @@ def _panel(name: str, text: str) -> tuple[int, int]:
     return width, height
 
 
-POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-LARGEST)
+POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-MAX_NUMBER)
 POSITIVES = Kind(_numbers, lambda word: [float(part) for part in word.split(",")], "S[,S...]")
 NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
 DIRECTION = Kind(_direction, metavar="left|right|up|down|45deg")

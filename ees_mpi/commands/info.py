@@ -30,7 +30,7 @@ Facts = dict[str, Any]
 RESULTS = ("fitness_mean", "fitness_max", "distance_mean", "behavior_variance", "entropy", "invalid_share")
 COLUMNS = ("fitness_mean", "distance_mean", "behavior_variance", "entropy")
 NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "noise.seed", "task.name", "objective.name", "method", "task.xml"}
-MOST_KEYS = 6  # columns of keys in a table
+MAX_KEYS = 6  # columns of keys in a table
 RECENT = 30  # generations over which the speed is measured
 SILENT = 60.0  # seconds after which a silent writer is reported
 CHECKED = "the attributes, the sessions and the state; `ees-mpi verify` checks the arrays of all generations, too"
@@ -187,7 +187,7 @@ def table(files: Sequence[Facts]) -> list[tuple[str, ...]]:
     """Return the rows of a table of several files, headings first, with the keys in which their configs differ."""
     flats = [dict(flat(facts["config"])) for facts in files]
     everywhere = [key for key in flats[0] if key not in NOT_SHOWN and all(key in config for config in flats)]
-    keys = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)][:MOST_KEYS]
+    keys = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)][:MAX_KEYS]
     results = [name for name in COLUMNS if any(facts["results"].get(name) is not None for facts in files)]
     first = ["file", *(["kind"] if any(facts["kind"] != "run" for facts in files) else []), "task", "objective"]
     rows = [(*first, *keys, "seed", "generations", "s/gen", "left", *results, "ended")]

@@ -47,7 +47,7 @@ from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter
 
 Note = dict[str, list[float]]
-TENTH, MOST_PARENTS = 10, 50  # the best of so many are selected; at most so many in a direction
+TENTH, MAX_PARENTS = 10, 50  # the best of so many are selected; at most so many in a direction
 ENGINE_KEYS = ("task.engine", "task.device")
 STDS = (0.01, 0.02, 0.05)  # of `measure`, for policies of other programs
 TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
@@ -182,7 +182,7 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
     directions = np.vstack([np.eye(axes), -np.eye(axes)])
     first = record["behavior_by_start"][:, 0, -axes:] @ directions.T
     first[~record["valid"]] = -np.inf
-    count = min(config.population.size // TENTH, MOST_PARENTS, int(record["valid"].sum()))
+    count = min(config.population.size // TENTH, MAX_PARENTS, int(record["valid"].sum()))
     best = np.argsort(-first, axis=0, kind="stable")[:count]
     selected = best.T.ravel()  # direction by direction
     population, noise = config.population, evaluation.noise

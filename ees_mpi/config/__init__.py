@@ -18,7 +18,7 @@ import tomli_w
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS, Evolution
 from ees_mpi.config.retired import EsMaml
-from ees_mpi.config.settings import FREE_ON_RESUME, INERT, LARGEST, NoiseSettings, RunSettings
+from ees_mpi.config.settings import FREE_ON_RESUME, INERT, MAX_INTEGER, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.populations import POPULATIONS
@@ -109,8 +109,8 @@ def parse(
     for key, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
-        if isinstance(value, int) and abs(value) > LARGEST:
-            raise ConfigError(f"{key}: expected an integer between -{LARGEST} and {LARGEST}")
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            raise ConfigError(f"{key}: expected an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
     if trust is not None:
         decide(sections, trust)
     name = sections.pop("method", "ees")

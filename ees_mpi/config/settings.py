@@ -15,9 +15,9 @@ FREE_ON_RESUME = frozenset(
     {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device", INERT}
 )
 
-LARGEST = 2**63 - 1
+MAX_INTEGER = 2**63 - 1
 FEWEST_SLICES = 100  # noise vectors of the table of a new run
-Seed = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+Seed = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
 
 
 class RunSettings(Part, frozen=True):

@@ -21,8 +21,8 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.registry import flat
 from ees_mpi.registry.toml import Setting, key_of, value_of
 
-MOST = 10_000  # runs of a sweep
-LONGEST = 150  # characters of a file name
+MAX_RUNS = 10_000  # runs of a sweep
+MAX_NAME = 150  # characters of a file name
 PARTS = ("method", "task.name", "population.name", "objective.name", "optimizer.name")
 
 
@@ -30,8 +30,8 @@ def members(settings: Sequence[str], seeds: Sequence[int] = ()) -> list[tuple[st
     """Return the settings of a run for every combination of values; the seed is the last one and changes fastest."""
     choices = [choice(setting) for setting in settings]
     choices += [[f"run.seed={seed}" for seed in seeds]] if seeds else []
-    if math.prod(map(len, choices)) > MOST:
-        raise ConfigError(f"a sweep of more than {MOST} runs: expected fewer values")
+    if math.prod(map(len, choices)) > MAX_RUNS:
+        raise ConfigError(f"a sweep of more than {MAX_RUNS} runs: expected fewer values")
     return list(itertools.product(*choices))
 
 
@@ -82,7 +82,7 @@ def file_name(source: str, settings: Sequence[Setting], config: Config | None = 
     config = config or load(source, settings)
     words = [word for _, word in sorted(changes(settings, config).items())]
     stem = "-".join([Path(source).stem, *words])
-    if len(stem) > LONGEST:
+    if len(stem) > MAX_NAME:
         stem = f"{Path(source).stem}-{_digest(words)}"
     return f"{stem}-seed{config.run.seed}.h5"
 

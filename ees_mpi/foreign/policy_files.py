@@ -26,7 +26,7 @@ from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry.own import imported
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
-LARGEST = 1e15  # of a normaliser: networks compute in single precision
+MAX_NORMALISER = 1e15  # of a normaliser: networks compute in single precision
 COUNT = 1e6  # observations that a stated normaliser stands for, if a run continues it
 SUFFIXES = (*TORCH, SAFETENSORS, NPZ, SB3)
 CRITIC = re.compile(r"value|critic|vf|qf|q_net|q\d|target|std")  # in the names of layers that do not act
@@ -128,11 +128,11 @@ def _finished(name: str, text: str, flat: NDArray[Any], sizes: tuple[int, ...], 
     if not np.isfinite(flat).all() or flat.ndim != 1 or not flat.size:
         raise RunFileError(f"{text}: its parameters are not finite numbers in one vector")
     expected = sizes[0] if sizes else len(mean)
-    fits = len(mean) == len(std) and len(mean) in (0, expected) and (np.abs([*mean, *std]) <= LARGEST).all()
-    if not fits or not (std >= 1 / LARGEST).all() or not (math.isfinite(clip) and clip >= 0):
+    fits = len(mean) == len(std) and len(mean) in (0, expected) and (np.abs([*mean, *std]) <= MAX_NORMALISER).all()
+    if not fits or not (std >= 1 / MAX_NORMALISER).all() or not (math.isfinite(clip) and clip >= 0):
         raise RunFileError(
-            f"{text}: expected observation_mean and observation_std of {expected} numbers up to {LARGEST:g}, stds "
-            f"above 0, and an observation_clip of 0 or more; got {len(mean)} and {len(std)} numbers, and {clip:g}"
+            f"{text}: expected observation_mean and observation_std of {expected} numbers up to {MAX_NORMALISER:g}, "
+            f"stds above 0, and an observation_clip of 0 or more; got {len(mean)} and {len(std)} numbers, and {clip:g}"
         )
     return ForeignPolicy(name, text, flat, sizes, mean, std, clip)
 

@@ -13,7 +13,7 @@ from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import LARGEST, Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
+from ees_mpi.outcomes import MAX_BEHAVIOR, Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 
 SAME_STARTS = (
@@ -196,7 +196,7 @@ def check_enough(outcomes: Outcomes, generation: int, saved: bool = True) -> Non
         raise collective(
             TaskError(
                 f"generation {generation}: {size - outcomes.size} of {size} rollouts are invalid: an action, a "
-                f"behaviour or a fitness is not finite or beyond {LARGEST:g}, or your code says so; no update can be "
-                f"made of the rest{earlier if saved and generation else ''}"
+                f"behaviour or a fitness is not finite or beyond {MAX_BEHAVIOR:g}, or your code says so; no update can "
+                f"be made of the rest{earlier if saved and generation else ''}"
             )
         )

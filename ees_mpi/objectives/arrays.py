@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ees_mpi.errors import ConfigError, MissingExtra
-from ees_mpi.outcomes import LARGEST, Normalization
+from ees_mpi.outcomes import MAX_BEHAVIOR, Normalization
 
 BLOCK = 1 << 22  # numbers in a block of rows, about
 FEWEST = 64  # rows in a block: a jitted loop over many short blocks takes long to compile
@@ -63,7 +63,7 @@ def _normalised(behavior: Any, valid: Any, normalization: str) -> tuple[Any, Any
         raise ConfigError(
             f"behavior: expected an array [N, B] of floats, got one of shape {tuple(behavior.shape)}, {behavior.dtype}"
         )
-    usable = xp.abs(behavior) <= min(LARGEST, float(xp.finfo(behavior.dtype).max))  # false for NaN
+    usable = xp.abs(behavior) <= min(MAX_BEHAVIOR, float(xp.finfo(behavior.dtype).max))  # false for NaN
     valid = xp.all(usable, axis=1) if valid is None else xp.all(usable, axis=1) & xp.astype(valid, xp.bool)
     ones = xp.astype(valid, behavior.dtype)
     count = xp.sum(ones)

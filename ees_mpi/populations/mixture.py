@@ -23,13 +23,13 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
 COLLAPSED = 0.01  # standard deviations between two means; below, all responsibilities are nearly equal
-MOST = 1000  # components: the time of an update grows with their square
+MAX_COMPONENTS = 1000  # components: the time of an update grows with their square
 
 
 class Mixture(Normal, frozen=True, kw_only=True):
     """`components` Gaussians of standard deviation `std`; each individual is drawn from a random one of them."""
 
-    components: Annotated[int, key("K: the number of means.", "means", ge=1, le=MOST)] = 2
+    components: Annotated[int, key("K: the number of means.", "means", ge=1, le=MAX_COMPONENTS)] = 2
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Draw the noise offset and the component of each individual; the two individuals of a pair share both."""

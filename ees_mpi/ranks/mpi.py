@@ -27,7 +27,7 @@ from ees_mpi.terminal import plain, say_on_stderr, tell
 
 PAUSE = 0.5  # seconds by which rank 0 leaves after the others: if it fails first, mpirun kills them and says so
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
-LONGEST_SLEEP = 1e-3
+MAX_SLEEP = 1e-3
 PATH_BYTES = 256  # of a file of shared memory
 STALL_SECONDS = 1800.0  # without progress, until the config sets another limit
 
@@ -41,7 +41,7 @@ def wait_for(request: Any, seconds: float = math.inf) -> bool:
             if time.monotonic() > deadline:
                 return False
             time.sleep(pause)
-            pause = min(pause * 1.3, LONGEST_SLEEP)
+            pause = min(pause * 1.3, MAX_SLEEP)
     return True
 
 

@@ -21,8 +21,8 @@ from ees_mpi.machine import LAUNCHERS
 START_MINUTES = "EES_MPI_START_MINUTES"  # an environment variable: the default of the option --start-minutes
 DEFAULT_MINUTES = 5.0
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
-STAGGER, MOST_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
-TURN_SECONDS, LONGEST_TURN = 0.5, 8.0  # between the last messages of two ranks
+STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
+TURN_SECONDS, MAX_TURN = 0.5, 8.0  # between the last messages of two ranks
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
 # The limit for threads and exit handlers of the user's code (0: none), and a pause at the very end.
@@ -50,7 +50,7 @@ def speaks_for_its_node() -> bool:
 def turn(rank: int, node_rank: int) -> float:
     """Return the seconds before a rank's last message: ranks in their order, high ones by their place on a node."""
     alone = TURN_SECONDS * rank
-    return alone if alone <= LONGEST_TURN else LONGEST_TURN + TURN_SECONDS * (1 + node_rank)
+    return alone if alone <= MAX_TURN else MAX_TURN + TURN_SECONDS * (1 + node_rank)
 
 
 def begin_start(minutes: float) -> None:
@@ -110,7 +110,7 @@ def own_turn(rank: int) -> float:
 
 def patience(rank: int) -> float:
     """Return the seconds beyond the limit after which a rank that waits for others ends the job."""
-    return MARGIN + min(STAGGER * rank, MOST_STAGGER)
+    return MARGIN + min(STAGGER * rank, MAX_STAGGER)
 
 
 def note_stops() -> None:

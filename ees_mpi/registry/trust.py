@@ -28,7 +28,7 @@ from ees_mpi.registry import search
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: the code that files name may run
 CONSENT = "If you trust the file, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs internals`"
 SETTINGS = {"function": "settings", "behavior": "", "policy": "policy_settings", "env": "env_settings", "model": "xml"}
-MOST = 1000  # modules of a folder; code that imports more is not noted
+MAX_MODULES = 1000  # modules of a folder; code that imports more is not noted
 INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -264,7 +264,7 @@ def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
         if file.startswith(folder) and not {*INSTALLED} & {*file.removeprefix(folder).split(os.sep)}:
             known = search.files(name) or {}
             found[file] = name if known.get(name) == file else ""
-    return found if len(found) <= MOST else None
+    return found if len(found) <= MAX_MODULES else None
 
 
 def _place(entry: Entry, files: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ from ees_mpi.store.safety import open_plain, real
 
 WAIT_SECONDS = 5.0  # for an owner that is about to end
 NAME_SECONDS = 1.0  # for an owner that has the lock, but has not written its name yet
-LONGEST = 4096  # bytes of a lock file
+MAX_LOCK = 4096  # bytes of a lock file
 HEARTBEAT_SECONDS = 2.0
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
@@ -39,7 +39,7 @@ def read_owner(path: Path) -> dict[str, Any]:
     try:
         file = open_plain(path)
         try:
-            owner = json.loads(os.read(file, LONGEST))
+            owner = json.loads(os.read(file, MAX_LOCK))
         finally:
             os.close(file)
         return {"host": owner["host"], "pid": owner["pid"], "job": owner.get("job"), "since": owner.get("since")}

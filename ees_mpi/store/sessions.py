@@ -10,14 +10,14 @@ from ees_mpi.store import chunks, layout, texts
 from ees_mpi.store.records import Entry
 
 Session = dict[str, Any]
-MOST = 10_000  # sessions of a file
+MAX_SESSIONS = 10_000  # sessions of a file
 
 
 def read(file: h5py.File) -> list[Session]:
     """Return the sessions of a file."""
     group = file["sessions"]
     count = group["session"].shape[0]
-    if count > MOST or chunks.read(group["session"], 0, count).tolist() != list(range(count)):
+    if count > MAX_SESSIONS or chunks.read(group["session"], 0, count).tolist() != list(range(count)):
         raise ValueError(f"its {count} sessions are not numbered from 0, or too many")
     columns = {name: chunks.read(group[name], 0, count).tolist() for name in ("session", *layout.SESSIONS)}
     rows = zip(*columns.values(), strict=True)

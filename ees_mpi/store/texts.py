@@ -11,7 +11,7 @@ from ees_mpi.outcomes import Arrays, digest
 from ees_mpi.store import chunks, records
 
 ATTRIBUTES = 64  # at most, of one object
-LONGEST = 1 << 20  # bytes of one text
+MAX_TEXT = 1 << 20  # bytes of one text
 SCALARS = (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.STRING)
 SHA256 = "attributes_sha256"  # of the other attributes: HDF5 has no checksum for a long attribute
 
@@ -30,7 +30,7 @@ def attributes(item: Any) -> dict[str, Any]:
 def _attribute(item: Any, name: str) -> Any:
     value = item.attrs.get_id(name)
     kind = value.get_type()
-    usable = kind.get_class() in SCALARS and value.shape == () and value.get_storage_size() <= LONGEST
+    usable = kind.get_class() in SCALARS and value.shape == () and value.get_storage_size() <= MAX_TEXT
     if not usable or (isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()):
         raise ValueError(f"its attribute {name[:80]} is neither a number nor a text of a fixed length")
     return text(item.attrs[name])

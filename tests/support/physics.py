@@ -8,7 +8,7 @@ import numpy as np
 from ees_mpi.tasks.bullet.world import pybullet
 
 Made = TypeVar("Made")
-MOST = 64  # clients that this process may have
+MAX_CLIENTS = 64  # clients that this process may have
 
 
 class Client(NamedTuple):
@@ -37,7 +37,7 @@ class Client(NamedTuple):
 
 def connected() -> set[int]:
     """Return the numbers of all clients of this process."""
-    return {number for number in range(MOST) if pybullet.isConnected(number)}
+    return {number for number in range(MAX_CLIENTS) if pybullet.isConnected(number)}
 
 
 def opened(make: Callable[[], Made]) -> tuple[Made, Client]:

@@ -23,7 +23,7 @@ from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
 from ees_mpi.tasks.locomotion import direction_name
 
 RANDOM = "from a random mean"
-MOST = 12  # generations of a run, for the signal
+MAX_GENERATIONS = 12  # generations of a run, for the signal
 
 
 def interference(runs: Sequence[Run]) -> Figure:
@@ -205,7 +205,7 @@ def signal(runs: Sequence[Run]) -> Figure:
     """Draw the shares with their intervals of 95 percent, and the steps, of some generations of each run."""
     figure, (shares, steps) = style.grid(2, 2, 2.4)
     for place, run in enumerate(runs):
-        shown = spaced(len(choose(run, None, 1)), MOST)
+        shown = spaced(len(choose(run, None, 1)), MAX_GENERATIONS)
         signals = [point for point in measure_signal(Ranks(), run, shown) if np.isfinite(point.share)]
         x = np.array([point.generation for point in signals]) + 0.15 * place  # so that bars do not cover each other
         share = 100 * np.array([point.share for point in signals])

@@ -33,7 +33,7 @@ INSIDE = 0.8  # share of a component's offspring inside its outline
 SMOOTH = 1.5  # cells, of the outlines
 ENOUGH = 5  # offspring for an outline
 FIRST = 8  # numbers of a behaviour, at most, in the figure `starts`
-LARGEST = 1e300  # larger numbers are drawn as this one: their differences overflow
+MAX_DRAWN = 1e300  # larger numbers are drawn as this one: their differences overflow
 
 
 def line(runs: Sequence[Run]) -> Figure:
@@ -76,7 +76,7 @@ def limits(run: Run, low: Floats, high: Floats) -> list[tuple[float, float]]:
     """Return round limits [B] of behaviors from `low` to `high`: of robots the start is in the middle of all axes."""
     from matplotlib.ticker import MaxNLocator
 
-    low, high = np.clip(low, -LARGEST, LARGEST), np.clip(high, -LARGEST, LARGEST)
+    low, high = np.clip(low, -MAX_DRAWN, MAX_DRAWN), np.clip(high, -MAX_DRAWN, MAX_DRAWN)
     if has_positions(run):
         reach = max(np.abs(low).max(), np.abs(high).max()) or 1.0
         low, high = np.full(len(low), -reach), np.full(len(high), reach)

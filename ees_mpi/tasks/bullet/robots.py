@@ -29,9 +29,9 @@ CLIP = 5.0
 JOINTS_AT = 8  # index of the first joint in an observation
 LINK_AT = 3  # index of the robot's link in a contact point
 ANY_LINK = -2
-LONGEST_STEP = FASTEST * TIME_STEP
+MAX_STEP = FASTEST * TIME_STEP
 TORSO_AT = 1  # index of the torso among the ant's parts
-LARGEST = 0.1 * FASTEST_COORDINATE  # of an observation before it is clipped: joint speeds are divided by 10
+MAX_OBSERVATION = 0.1 * FASTEST_COORDINATE  # of an observation before it is clipped: joint speeds are divided by 10
 
 
 class Robot:
@@ -105,7 +105,7 @@ class Robot:
         touching = [point[LINK_AT] for point in points]
         self._touching = [1.0 if foot in touching else 0.0 for foot in self._feet]  # for the next observation
         x, y, _ = self.position
-        if not (abs(x - before_x) <= LONGEST_STEP and abs(y - before_y) <= LONGEST_STEP):
+        if not (abs(x - before_x) <= MAX_STEP and abs(y - before_y) <= MAX_STEP):
             self._possible = False
         return observation, not self._possible or (self.ends_when_fallen and not self.alive)
 
@@ -144,7 +144,7 @@ class Robot:
             observation[:] = np.clip(values, -CLIP, CLIP)
         if not observation.dot(observation) <= CLIP * CLIP:  # rare; otherwise all numbers are within +-5
             observation.clip(-CLIP, CLIP, observation)
-            if not all(abs(value) <= LARGEST for value in values):
+            if not all(abs(value) <= MAX_OBSERVATION for value in values):
                 self._possible = False
         return observation
 

@@ -36,7 +36,7 @@ from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 
 DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
-LONGEST = 10_000  # steps of it, for a function of the user
+MAX_DRY_STEPS = 10_000  # steps of it, for a function of the user
 SHAPING = ("env", "env_settings", "behavior", "components", "body", "info_key", "steps", "behavior_steps", "terminate")
 PLACES = ("final_x", "final_xy")  # behaviours that are positions of a body
 FPS = 30  # of an environment that does not define its own
@@ -336,7 +336,7 @@ def _dry_rollout(task: Gymnasium, env: Any) -> Rollout:
     """Return a rollout of a few steps, with actions near 0; a whole one for a user's function, which may need it."""
     space = env.action_space
     space.seed(0)
-    steps = min(task.marks[0], LONGEST) if ":" in task.behavior else DRY_STEPS
+    steps = min(task.marks[0], MAX_DRY_STEPS) if ":" in task.behavior else DRY_STEPS
     with calling(f"task.env {task.env}", "reset() or step()"):
         shape = env.observation_space.shape
         rollout = Rollout(env, [task.flat(env.reset(seed=0)[0], shape)])
