@@ -16,16 +16,16 @@ from ees_mpi.terminal import say, say_on_stderr
 
 
 @command(on_ranks=True)
-def train(options: requests.TrainOptions) -> None:
+def train(request: requests.TrainRequest) -> None:
     ranks.note_stops()
     from ees_mpi.commands.train import job_of
     from ees_mpi.config.sweeps import choice
 
-    for setting in requests.changes_of(options.settings):
+    for setting in requests.changes_of(request.settings):
         if len(choice(str(setting))) > 1:
             more = "`ees-mpi sweep` prints a command for each value; quotes keep a comma"
             raise ConfigError(f"--set {setting:.200}: train takes one value; {more}")
-    run_on_ranks(job_of(options))
+    run_on_ranks(job_of(request))
 
 
 @command(on_ranks=True)
@@ -44,11 +44,11 @@ def resume(
     from ees_mpi.runs.session import run_session
     from ees_mpi.runs.start import reopen, stall_minutes
 
-    request = partial(reopen, path_of(run), generations, force, trust=trust)
+    prepare = partial(reopen, path_of(run), generations, force, trust=trust)
     limit = partial(stall_minutes, path_of(run))
     curves = Path(tensorboard) if tensorboard else None
     run_on_ranks(
-        partial(run_session, request=request, stall_minutes=limit, say=say, max_hours=max_hours, curves=curves)
+        partial(run_session, prepare_run=prepare, stall_minutes=limit, say=say, max_hours=max_hours, curves=curves)
     )
 
 

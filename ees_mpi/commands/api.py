@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ees_mpi import ranks
 from ees_mpi.commands.arguments import function
-from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainOptions
+from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainRequest
 from ees_mpi.errors import Interrupted
 from ees_mpi.registry.toml import settings_of, source_of
 from ees_mpi.terminal import say
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ees_mpi.store.reader import Run
 
 
-@function(TrainOptions)
-def train(options: TrainOptions) -> "Run":
+@function(TrainRequest)
+def train(request: TrainRequest) -> "Run":
     """Train a config, as `ees-mpi train` does, and return the open run file on every rank.
 
     An interrupt of the keyboard stops the run, saves its state, and raises a KeyboardInterrupt. A signal and
@@ -32,8 +32,8 @@ def train(options: TrainOptions) -> "Run":
     from ees_mpi.commands.train import job_of
     from ees_mpi.runs.session import Callback
 
-    callback = Callback(options.on_generation)  # on all ranks, because they check together whether it has raised
-    work, by_keyboard = job_of(options, callback), False
+    callback = Callback(request.on_generation)  # on all ranks, because they check together whether it has raised
+    work, by_keyboard = job_of(request, callback), False
 
     def job(world: "ranks.Ranks") -> "Run":
         nonlocal by_keyboard

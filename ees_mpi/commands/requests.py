@@ -55,7 +55,7 @@ Json = Annotated[bool, Option("One JSON object, or a list of them.", usage="--js
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class TrainOptions:
+class TrainRequest:
     """Train a preset or a config file.
 
     One run. `ees-mpi sweep` prints the commands of many.
@@ -289,7 +289,7 @@ def changes_of(settings: Any) -> Sequence[Any]:
     return settings_of(settings) if isinstance(settings, Mapping) else settings or ()
 
 
-def policy_of(policy: Any, request: TrainOptions | MeasureRequest) -> "PolicySource":
+def policy_of(policy: Any, request: TrainRequest | MeasureRequest) -> "PolicySource":
     """Return a policy with the options that describe it."""
     from ees_mpi.foreign.policy_files import PolicySource  # imports numpy
 

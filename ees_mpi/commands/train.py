@@ -1,11 +1,11 @@
-"""`ees-mpi train`: the options become a session of training."""
+"""`ees-mpi train`: the request becomes a session of training."""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.commands.requests import TrainOptions, changes_of, policy_of
+from ees_mpi.commands.requests import TrainRequest, changes_of, policy_of
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
@@ -13,25 +13,25 @@ from ees_mpi.registry.search import FOLDERS, beside
 from ees_mpi.runs import session
 from ees_mpi.runs.loop_config import sections_of
 from ees_mpi.runs.session import Callback
-from ees_mpi.runs.start import TrainRequest, stall_minutes
+from ees_mpi.runs.start import RunToTrain, stall_minutes
 from ees_mpi.tasks.function import give
 from ees_mpi.terminal import say
 
 
-def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[[Ranks], Path]:
+def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[[Ranks], Path]:
     """Return the job that trains on all ranks, and returns the path of the run file."""
-    if options.resume and options.overwrite:
+    if request.resume and request.overwrite:
         raise ConfigError("resume and overwrite exclude each other")
-    source: Any = options.config
-    out = None if options.out is None else Path(options.out)
-    if options.task is not None:
+    source: Any = request.config
+    out = None if request.out is None else Path(request.out)
+    if request.task is not None:
         if out is None and isinstance(source, Path):
             out = source
         sections = sections_of(source)
         before, own = sections.get("task", {}), ("parameters", "behavior_dim", "batch")
         known = {key: before[key] for key in own if before.get("name") == "function" and key in before}
-        known |= {key: value for key in own if (value := getattr(options, key)) is not None}
-        function = give(options.task, options.mean, options.keep_source)
+        known |= {key: value for key in own if (value := getattr(request, key)) is not None}
+        function = give(request.task, request.mean, request.keep_source)
         source = {**sections, "task": {"name": "function", **known, **function}}
     elif isinstance(source, str) and source.endswith(".toml"):
         beside(source)  # on every rank: rank 0 alone reads the file
@@ -39,21 +39,19 @@ def job_of(options: TrainOptions, callback: Callback | None = None) -> Callable[
         FOLDERS.extend(source.folders)
     elif source is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config; or task=, a function")
-    short = {"run.generations": options.generations, "run.seed": options.seed}
-    settings = (*changes_of(options.settings), *((key, value) for key, value in short.items() if value is not None))
-    start = None if options.start is None else policy_of(options.start, options)
-    if not start and (options.layers or options.normaliser or options.activation):
+    short = {"run.generations": request.generations, "run.seed": request.seed}
+    settings = (*changes_of(request.settings), *((key, value) for key, value in short.items() if value is not None))
+    start = None if request.start is None else policy_of(request.start, request)
+    if not start and (request.layers or request.normaliser or request.activation):
         raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")
-    request = TrainRequest(
-        source, settings, out, start, options.resume, options.overwrite, options.force, options.trust
-    )
-    curves = None if options.tensorboard is None else Path(options.tensorboard)
+    run = RunToTrain(source, settings, out, start, request.resume, request.overwrite, request.force, request.trust)
+    curves = None if request.tensorboard is None else Path(request.tensorboard)
     return partial(
         session.run_session,
-        request=request.prepare,
+        prepare_run=run.prepare,
         stall_minutes=partial(stall_minutes, source, settings),
         say=say,
-        max_hours=options.max_hours,
+        max_hours=request.max_hours,
         callback=callback,
         curves=curves,
     )

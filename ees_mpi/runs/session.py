@@ -20,7 +20,7 @@ from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import Progress
-from ees_mpi.runs.start import PreparedRun, Request
+from ees_mpi.runs.start import PreparedRun, PrepareRun
 from ees_mpi.store.layout import axis_sizes
 from ees_mpi.training import Job, open_job, train
 
@@ -53,7 +53,7 @@ class Callback:
 
 def run_session(
     ranks: Ranks,
-    request: Request,
+    prepare_run: PrepareRun,
     stall_minutes: Callable[[], float],
     say: Say,
     max_hours: float | None = None,
@@ -62,7 +62,7 @@ def run_session(
 ) -> Path:
     """Train until the last generation; return the path of the run file on every rank.
 
-    Only rank 0 opens the run file. `stall_minutes`: reads the time limit, before code of the user runs in `request`.
+    Only rank 0 opens the run file. `stall_minutes`: reads the time limit, before `prepare_run` runs code of the user.
     `curves`: a folder for TensorBoard.
     """
     ranks.stop_when_asked()
@@ -75,7 +75,7 @@ def run_session(
         if curves:
             tensorboard.check(curves)
         with before_rollouts():
-            prepared = request()
+            prepared = prepare_run()
         return {"path": str(prepared.path), "config": prepared.config, "state": prepared.state}
 
     def release(fold: bool) -> None:

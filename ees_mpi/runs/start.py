@@ -58,12 +58,12 @@ class PreparedRun:
             writer.close() if fold else writer.release()
 
 
-Request = Callable[[], PreparedRun]  # called on rank 0: prepares the run of a command
+PrepareRun = Callable[[], PreparedRun]  # called on rank 0
 
 
 @dataclass(frozen=True)
-class TrainRequest:
-    """What `ees-mpi train` or `ees_mpi.train` asks for: a new run, or with `resume` that of an existing file."""
+class RunToTrain:
+    """The run that `train` was asked for: a new one, or with `resume` that of an existing file."""
 
     source: Source | Path  # a Path: a run file, whose config is taken
     settings: Sequence[Setting] = ()

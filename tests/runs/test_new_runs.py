@@ -17,7 +17,7 @@ from ees_mpi import ranks
 from ees_mpi.commands.verify import verify_updates
 from ees_mpi.config import load
 from ees_mpi.errors import RunFileError
-from ees_mpi.runs.start import TrainRequest
+from ees_mpi.runs.start import RunToTrain
 
 ENV = {"name": "gymnasium", "env": "support.random_parts:Walk-v0", "steps": 5, "hidden": [2], "observation_share": 1.0}
 PARTS = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}
@@ -110,7 +110,7 @@ def test_other_ranks_unmask_code_that_depends_on_its_process_and_several_rollout
 
 def test_the_loser_of_two_first_writers_is_told_that_the_file_exists_now(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    loser = TrainRequest("interference-maxvar", TINY, out, resume=True).prepare()
+    loser = RunToTrain("interference-maxvar", TINY, out, resume=True).prepare()
     program.train(out)  # the other one was faster, and has ended
     with pytest.raises(RunFileError, match=r"exists now: another process .* --resume again"):
         loser.open()
