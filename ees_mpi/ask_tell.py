@@ -379,7 +379,7 @@ class Strategy:
             dim = self.config.task.behavior_dim
             nothing = {"mean_behavior": np.full(dim, np.nan), "mean_fitness": np.array(np.nan)}
             arrays = describe(self.config, self._state, draw, outcomes, ranks)
-            self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.own_values)
+            self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.plugin_objectives)
 
         with searching(*self.config.folders):
             self._loop.call(job, 60 * self.config.run.stall_minutes)
@@ -405,10 +405,10 @@ class Strategy:
             self._open_file(ranks)
         return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))
 
-    def _advance(self, following: State, arrays: Arrays, ranks: Ranks, own_values: Sequence[str] = ()) -> None:
+    def _advance(self, following: State, arrays: Arrays, ranks: Ranks, plugin_objectives: Sequence[str] = ()) -> None:
         """Take the next state, and commit the generation."""
         self._clock.lap("update")
-        record = Record(self._state.generation, arrays, self._clock.seconds, own_values=tuple(own_values))
+        record = Record(self._state.generation, arrays, self._clock.seconds, plugin_objectives=tuple(plugin_objectives))
         record, self._commit_seconds = commit(ranks, self._recording.writer, record, following, self._commit_seconds)
         self._state, self._draw, self.metrics = following, None, record.metrics
 

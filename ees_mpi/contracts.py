@@ -1,8 +1,8 @@
 """The contracts of parts: Protocols of evaluators, policies, optimizers and methods; base classes of the other parts.
 
 A config section names a member of a family and holds its settings; see `registry.Part`. Users add their own members
-with `name = "custom"`, and their own network with `task.policy`; see `docs/plugins.md`. The Protocols Own... have the
-members that a user must write. A base class has all members, with the defaults that most parts share. Letters in
+with `name = "custom"`, and their own network with `task.policy`; see `docs/plugins.md`. The Protocols ...Plugin have
+the members that a user must write. A base class has all members, with the defaults that most parts share. Letters in
 shapes: N individuals, B numbers of a behaviour, O observations, A actions, K means, D parameters.
 """
 
@@ -127,7 +127,7 @@ class NoisyWalks(Closable, Protocol):
         """
 
 
-class OwnPolicy(Protocol):
+class PolicyPlugin(Protocol):
     """A network from observations to actions: `Policy(observations, actions, **task.policy_settings)`."""
 
     count: int  # D
@@ -142,14 +142,14 @@ class OwnPolicy(Protocol):
         """Return the action [A] for a normalised observation [O]."""
 
 
-class Policy(OwnPolicy, Protocol):
+class Policy(PolicyPlugin, Protocol):
     """A network that normalises its observations."""
 
     def normalise(self, mean: Floats, std: Floats) -> None:
         """See observations as (x - mean) / std, clipped to +-5, from now on."""
 
 
-class OwnTask(Protocol):
+class TaskPlugin(Protocol):
     """Turns parameters into outcomes: `Task(**task.settings)`."""
 
     @property
@@ -167,8 +167,8 @@ class OwnTask(Protocol):
 class Task(Part, frozen=True):
     """A task without observations, network, position or direction.
 
-    A subclass defines the members of `OwnTask`, which come first, and overrides the others as needed. Members that no
-    subclass computes are attributes.
+    A subclass defines the members of `TaskPlugin`, which come first, and overrides the others as needed. Members that
+    no subclass computes are attributes.
     """
 
     steps = 1  # of a rollout, at most
@@ -352,7 +352,7 @@ class Objective(Part, frozen=True):
         return memory
 
 
-class OwnPopulation(Protocol):
+class PopulationPlugin(Protocol):
     """Draws individuals around its learned arrays, and turns weights into a gradient for each of those arrays.
 
     The learned arrays are `mean` [K, D] and whatever else it learns. `Population(size, std, components, **settings)`.
@@ -397,7 +397,7 @@ class Rows(Part, frozen=True):
 
 
 class Population(Rows, frozen=True):
-    """Draws individuals, and turns weights into a gradient; a subclass defines the members of `OwnPopulation`."""
+    """Draws individuals, and turns weights into a gradient; a subclass defines the members of `PopulationPlugin`."""
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Draw the individuals of a generation."""
@@ -412,7 +412,7 @@ class Population(Rows, frozen=True):
         raise NotImplementedError
 
 
-class OwnOptimizer(Protocol):
+class OptimizerPlugin(Protocol):
     """Moves the learned arrays along their gradients: `Optimizer(**settings)`."""
 
     def start(self, learned: Arrays) -> Arrays:
@@ -422,17 +422,21 @@ class OwnOptimizer(Protocol):
         """Return the next learned arrays and moments; change nothing in place."""
 
 
-class Optimizer(OwnOptimizer, Protocol):
+class Optimizer(OptimizerPlugin, Protocol):
     """An optimizer with its check, which is that of `registry.Part`."""
 
     def check(self) -> None: ...
+
+
+# The names of these Protocols up to version 0.2.0.
+OwnTask, OwnPolicy, OwnPopulation, OwnOptimizer = TaskPlugin, PolicyPlugin, PopulationPlugin, OptimizerPlugin
 
 
 class Method(Protocol):
     """How a run learns: the settings of its config sections, and its arrays in the run file."""
 
     name: ClassVar[str]  # `method` of the config
-    own_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
+    method_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
     fields: ClassVar[Mapping[str, Field]]  # arrays that each generation has in addition; a run has all or none
     inherited: ClassVar[tuple[str, ...]] = ()  # moments that a run takes from the run that it starts from; logged, too
 
@@ -441,7 +445,7 @@ class Method(Protocol):
     @property
     def headline(self) -> str: ...  # the metric that progress lines show
     @property
-    def own_values(self) -> Sequence[str]: ...  # the names of the user's own objectives, whose values are logged
+    def plugin_objectives(self) -> Sequence[str]: ...  # the names of the user's own objectives, whose values are logged
     @property
     def bandwidth(self) -> float: ...  # of the kernel of the logged entropy
     @property

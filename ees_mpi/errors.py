@@ -48,7 +48,7 @@ class TaskError(EesError, RuntimeError):
     """A task returned values that cannot be used."""
 
 
-class OwnCodeError(EesError, RuntimeError):
+class PluginError(EesError, RuntimeError):
     """Code of the user raised an exception, or returned values that cannot be used."""
 
 
@@ -77,7 +77,7 @@ def located(place: str) -> Iterator[None]:
     """Put a place in front of an error in a part, for example the generation or the individual."""
     try:
         yield
-    except OwnCodeError as error:
+    except PluginError as error:
         between = ", " if str(error).startswith("individual ") else ": "
         named = type(error)(f"{place}{between}{error}")
         named.collective = error.collective
@@ -89,7 +89,7 @@ def before_rollouts() -> Iterator[None]:
     """Let an error in the user's code count as an error of the config, because nothing was evaluated yet."""
     try:
         yield
-    except OwnCodeError as error:
+    except PluginError as error:
         refused = ConfigError(str(error))
         refused.collective = error.collective
         raise refused from error

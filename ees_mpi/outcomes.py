@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.errors import OwnCodeError
+from ees_mpi.errors import PluginError
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -180,7 +180,7 @@ def pack(outcomes: Sequence[Outcome], behavior_dim: int, starts: int = 1) -> Flo
     """Return outcomes as rows of doubles [n, 4 + B], which can be gathered; with K > 1 starts [n, 4 + B + K B]."""
     for outcome in outcomes:
         if len(outcome.behavior) != behavior_dim:
-            raise OwnCodeError(
+            raise PluginError(
                 f"individual {outcome.index}: a behavior has {len(outcome.behavior)} numbers; expected {behavior_dim}"
             )
     rows = [(outcome.index, outcome.valid, outcome.length, outcome.fitness, *outcome.behavior) for outcome in outcomes]

@@ -55,7 +55,7 @@ class EvolutionJob:
         following, logged = self.update.tell(state, drawn, outcomes, self.ranks)
         arrays = {**describe(self.config, state, drawn, outcomes, self.ranks), **center, **logged}
         clock.lap("update")
-        record = Record(state.generation, arrays, clock.seconds, own_values=self.config.method.own_values)
+        record = Record(state.generation, arrays, clock.seconds, plugin_objectives=self.config.method.plugin_objectives)
         return record, following
 
     def _evaluate(self, state: State, drawn: Draw) -> list[Outcome]:

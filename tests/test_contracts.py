@@ -14,10 +14,15 @@ def code_names(given: Any) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "base"), [(contracts.OwnTask, contracts.Task), (contracts.OwnPopulation, contracts.Population)]
+    ("protocol", "base"), [(contracts.TaskPlugin, contracts.Task), (contracts.PopulationPlugin, contracts.Population)]
 )
 def test_a_protocol_declares_what_has_no_default(protocol: type, base: type) -> None:
     kinds = [kind for kind in protocol.__mro__ if kind.__module__.startswith(contracts.__name__)]
     declared = {name for kind in kinds for name in {*vars(kind), *vars(kind).get("__annotations__", {})}}
     needed = {name for name, given in vars(base).items() if "NotImplementedError" in code_names(given)}
     assert {name for name in declared if name[0] != "_"} == needed != set()
+
+
+def test_programs_for_version_0_2_find_the_protocols() -> None:
+    for kind in ("Task", "Policy", "Population", "Optimizer"):
+        assert getattr(contracts, f"Own{kind}") is getattr(contracts, f"{kind}Plugin")

@@ -18,7 +18,7 @@ from support.run_files import edited
 from ees_mpi.analysis import report, report_charts
 from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
-from ees_mpi.registry.own import imported
+from ees_mpi.registry.plugins import imported
 from ees_mpi.store import texts
 
 BUILT_IN = {"env": "CartPole-v1"}

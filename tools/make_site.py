@@ -36,7 +36,7 @@ NAMES = {  # the names of the API, by heading
     "Run files": ("open_run", "Run"),
     "Plugins": tuple(
         f"contracts.{name}"
-        for name in ("Evaluator", "OwnTask", "OwnPolicy", "Objective", "OwnPopulation", "OwnOptimizer")
+        for name in ("Evaluator", "TaskPlugin", "PolicyPlugin", "Objective", "PopulationPlugin", "OptimizerPlugin")
     ),
     "Errors": ("EesError", "ConfigError", "RunFileError", "TaskError", "TrustError", "LaunchError", "Interrupted"),
 }

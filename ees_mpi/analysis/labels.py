@@ -196,14 +196,14 @@ def differing(configs: Sequence[Settings]) -> list[str]:
 
 def titles(runs: Sequence[Run]) -> dict[str, str]:
     """Return the metrics that all runs have, with their titles; the user's own objectives first."""
-    logged = [run.config.method.own_values if "objective_value" in run.names else () for run in runs]
+    logged = [run.config.method.plugin_objectives if "objective_value" in run.names else () for run in runs]
     own = [name for name in logged[0] if all(name in names for names in logged)]
     return {**{name: f"the objective {name}" for name in own}, **METRICS}
 
 
 def series(run: Run, metric: str) -> Floats:
     """Return a metric over generations; the variances of several behavior numbers are added up."""
-    own = list(run.config.method.own_values)
+    own = list(run.config.method.plugin_objectives)
     logged = run["objective_value"][:, own.index(metric)] if metric in own else run[metric][:]
     values = np.asarray(logged, np.float64)
     return np.asarray(values.reshape(len(values), -1).sum(axis=1))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.export import check_policy, loader_of, write_policy
-from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, read_own
+from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, parent_of_run
 from ees_mpi.commands.requests import AdaptRequest, changes_of
 from ees_mpi.commands.shelf import output_beside
 from ees_mpi.config import Config, check_kept
@@ -83,7 +83,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     check_target(ranks, run, out, request.overwrite)
     with ranks.together():
         one_start, settings = _split(changes_of(request.settings))
-    parent = read_own(ranks, request, run, lambda config: _to_adapt(config, request, one_start), settings)
+    parent = parent_of_run(ranks, request, run, lambda config: _to_adapt(config, request, one_start), settings)
     task, policy = parent.config.task, None if request.policy is None else Path(request.policy)
     with ranks.together():
         if policy and ranks.is_root:

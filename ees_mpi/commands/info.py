@@ -108,7 +108,7 @@ def _results(run: Run) -> dict[str, float | None]:
         return {}
     last = {name: float(np.sum(run[name][run.generations - 1])) for name in RESULTS if name in run.names}
     if "objective_value" in run.names:
-        last |= dict(zip(run.config.method.own_values, run["objective_value"][-1].tolist(), strict=True))
+        last |= dict(zip(run.config.method.plugin_objectives, run["objective_value"][-1].tolist(), strict=True))
     return {name: value if math.isfinite(value) else None for name, value in last.items()}
 
 

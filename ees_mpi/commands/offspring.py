@@ -77,7 +77,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     out = Path(request.out or shelf.output_beside(run, "-sample.h5"))
     check_target(ranks, run, out, request.overwrite)
     settings = changes_of(request.settings)
-    parent = read_own(ranks, request, run, lambda config: offspring(config, request.count, request.std), settings)
+    parent = parent_of_run(ranks, request, run, lambda config: offspring(config, request.count, request.std), settings)
     drawn, noise = draw(ranks, parent, "sample", parent.about["generation"])
     with ranks.together():
         if request.component is not None:
@@ -89,7 +89,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     return out
 
 
-def read_own(
+def parent_of_run(
     ranks: Ranks,
     request: SampleRequest | AdaptRequest,
     run: Path,

@@ -30,7 +30,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Floats, Outcomes, pack
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.own import sources
+from ees_mpi.registry.plugins import sources
 from ees_mpi.runs.broadcast import open_on_ranks
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run

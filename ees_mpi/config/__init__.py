@@ -118,13 +118,13 @@ def parse(
     if name not in [*methods]:  # it may be anything, also a list
         raise ConfigError(f"method: {unknown(str(name), METHODS)}")
     method = methods[name]
-    known = ("run", "noise", "task", "population", *method.own_sections)
+    known = ("run", "noise", "task", "population", *method.method_sections)
     for section in sections:
         if section not in known:
-            other = any(section in kind.own_sections for kind in METHODS.values())
+            other = any(section in kind.method_sections for kind in METHODS.values())
             hint = f'; method = "{name}" has no such section' if other else ""
             raise ConfigError(f"{section}: {unknown(section, known)}{hint}")
-    defaults = [section for section, kind in method.own_sections.items() if getattr(kind, "default", "") is not None]
+    defaults = [section for section, kind in method.method_sections.items() if getattr(kind, "default", "") is not None]
     sections = {**{section: {} for section in ("run", "noise", *defaults)}, **sections}
     if missing := [section for section in known if section not in sections]:
         example = "`ees-mpi config PRESET` prints a whole config, `ees-mpi presets` lists the presets"

@@ -46,8 +46,8 @@ def _change_method(sections: dict[str, Any], name: Any) -> list[str]:
     before = sections.get("method", "ees")
     if not all(isinstance(method, str) and method in METHODS for method in (name, before)):
         return []
-    needed = METHODS[name].own_sections
-    dropped = [section for section in METHODS[before].own_sections if section in sections and section not in needed]
+    needed = METHODS[name].method_sections
+    dropped = [section for section in METHODS[before].method_sections if section in sections and section not in needed]
     for section in dropped:
         del sections[section]
     return [f"method={name} drops {', '.join(f'[{section}]' for section in dropped)}"] if dropped else []

@@ -62,7 +62,7 @@ def sections() -> list[Section]:
         *(
             _struct(name, part, f' For method = "{method}".')
             for method, kind in METHODS.items()
-            for name, part in kind.own_sections.items()
+            for name, part in kind.method_sections.items()
             if name not in FAMILIES
         ),
         _struct("noise", NoiseSettings),

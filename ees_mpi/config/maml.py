@@ -13,7 +13,7 @@ from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Arrays, Field
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Part, convert, key, part_settings
-from ees_mpi.registry.own import calling
+from ees_mpi.registry.plugins import calling
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.base import Count
 
@@ -46,7 +46,7 @@ class Maml(Method):
     settings: MamlSettings
 
     name: ClassVar[str] = "maml"
-    own_sections: ClassVar[Mapping[str, Any]] = {"maml": MamlSettings}
+    method_sections: ClassVar[Mapping[str, Any]] = {"maml": MamlSettings}
     fields: ClassVar[Mapping[str, Field]] = {
         "log_std": Field(("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
         "fitness_before": Field(
@@ -59,7 +59,7 @@ class Maml(Method):
     inherited: ClassVar[tuple[str, ...]] = ("log_std",)
     algorithm = "maml"
     headline = "fitness_mean"
-    own_values = ()
+    plugin_objectives = ()
     bandwidth = 1.0
     uses_torch = True
 

@@ -22,7 +22,7 @@ class Evolution(Method):
     optimizer: Optimizer
 
     name: ClassVar[str] = "ees"
-    own_sections: ClassVar[Mapping[str, Any]] = {"objective": OBJECTIVES, "optimizer": OPTIMIZERS}
+    method_sections: ClassVar[Mapping[str, Any]] = {"objective": OBJECTIVES, "optimizer": OPTIMIZERS}
     fields: ClassVar[Mapping[str, Field]] = {
         "objective_value": Field(("own_objective",), "<f8", "value of each objective of the user; NaN: not computed")
     }
@@ -44,7 +44,7 @@ class Evolution(Method):
         return self.objective.headline
 
     @property
-    def own_values(self) -> list[str]:
+    def plugin_objectives(self) -> list[str]:
         """The names of the user's own objectives, whose values are logged; the second f is f_2."""
         names = [part.label for _, part in self.objective.members if part.label]
         places = [names[: number + 1].count(name) for number, name in enumerate(names)]
@@ -88,7 +88,10 @@ class Evolution(Method):
 
     def file_axes(self, task: Task, population: Population) -> dict[str, int]:
         """Return the size of all that a custom population learns beside its means."""
-        return {"learned_number": more_learned(population, task.parameters), "own_objective": len(self.own_values)}
+        return {
+            "learned_number": more_learned(population, task.parameters),
+            "own_objective": len(self.plugin_objectives),
+        }
 
 
 METHODS: dict[str, type[Method]] = {method.name: method for method in (Evolution, Maml)}

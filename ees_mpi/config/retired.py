@@ -26,7 +26,7 @@ class EsMaml(Evolution):
     climbing: Climbing
 
     name: ClassVar[str] = "es-maml"
-    own_sections: ClassVar[Mapping[str, Any]] = {**Evolution.own_sections, "climbing": Climbing}
+    method_sections: ClassVar[Mapping[str, Any]] = {**Evolution.method_sections, "climbing": Climbing}
     retired = 'method = "es-maml"'
 
     @classmethod

@@ -23,7 +23,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files
 from ees_mpi.foreign.array_files import NPZ, SAFETENSORS, SB3, TORCH, Named, as_arrays
 from ees_mpi.outcomes import Floats, Singles
-from ees_mpi.registry.own import imported
+from ees_mpi.registry.plugins import imported
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
 MAX_NORMALISER = 1e15  # of a normaliser: networks compute in single precision

@@ -12,7 +12,7 @@ from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.foreign.policy_files import ForeignPolicy
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import convert, part_settings
-from ees_mpi.registry.own import calling
+from ees_mpi.registry.plugins import calling
 from ees_mpi.registry.toml import tables
 
 COUNT = 100  # random observations of a comparison

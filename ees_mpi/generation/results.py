@@ -43,7 +43,7 @@ class Record:
     generation: int
     arrays: Arrays
     seconds: Mapping[str, float]
-    own_values: Sequence[str] = ()  # the names of the user's own objectives
+    plugin_objectives: Sequence[str] = ()  # the names of the user's own objectives
 
     def __repr__(self) -> str:
         shown = [f"{name}={value:.4g}" for name, value in self.metrics.items() if not name.startswith("seconds_")]
@@ -66,7 +66,7 @@ class Record:
             for name, value in numbers.items()
             if name == "behavior_variance" or (not value.shape and value.dtype.kind in "fi")
         }
-        return {**totals, **dict(zip(self.own_values, own, strict=True))}
+        return {**totals, **dict(zip(self.plugin_objectives, own, strict=True))}
 
     def read_only(self) -> "Record":
         """Return the record with arrays that cannot be changed: some of them are parts of the state."""
@@ -124,7 +124,7 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
         "observation_mean": observation_mean,
         "observation_std": observation_std,
         **metrics(outcomes, config.method.bandwidth, ranks),
-        "objective_value": np.full(len(config.method.own_values), np.nan),
+        "objective_value": np.full(len(config.method.plugin_objectives), np.nan),
     }
 
 

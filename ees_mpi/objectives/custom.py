@@ -18,11 +18,11 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Memory, Objective
-from ees_mpi.errors import MissingExtra, OwnCodeError, before_rollouts, located
+from ees_mpi.errors import MissingExtra, PluginError, before_rollouts, located
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
-from ees_mpi.registry.own import calling, function
+from ees_mpi.registry.plugins import calling, function
 
 KEY = "objective.function"
 TRIED = 32  # individuals with random outcomes
@@ -59,7 +59,7 @@ class CustomObjective(Objective, frozen=True):
         with located(f"a dry run with {count} random outcomes"):
             first, second = (self._evaluate(behaviors, fitness)[1] for _ in range(2))
             if not np.array_equal(first, second):
-                raise OwnCodeError(f"{KEY} {self.function}: a second call gave other weights; it must not be random")
+                raise PluginError(f"{KEY} {self.function}: a second call gave other weights; it must not be random")
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
@@ -94,20 +94,20 @@ class CustomObjective(Objective, frozen=True):
             if not isinstance(value, torch.Tensor) or value.dim():
                 is_tensor = isinstance(value, torch.Tensor)
                 got = f"a tensor of shape {list(value.shape)}" if is_tensor else type(value).__name__
-                raise OwnCodeError(f"{code}: expected a torch scalar, got {got}; .sum() or .mean() makes a scalar")
+                raise PluginError(f"{code}: expected a torch scalar, got {got}; .sum() or .mean() makes a scalar")
             if not value.isfinite():
-                raise OwnCodeError(f"{code}: expected a finite value, got {value.item()}")
+                raise PluginError(f"{code}: expected a finite value, got {value.item()}")
             gradient = None
             if value.requires_grad:
                 (gradient,) = torch.autograd.grad(value, ratios, allow_unused=True)
         if gradient is None:
-            raise OwnCodeError(
+            raise PluginError(
                 f"{code}: its value does not depend on the ratios; multiply by them before averaging: "
                 "(ratios * f).mean()"
             )
         weights: Floats = gradient.numpy()
         if wrong := int((~np.isfinite(weights)).sum()):
-            raise OwnCodeError(f"{code}: its gradient is not finite for {wrong} of {len(weights)} individuals")
+            raise PluginError(f"{code}: its gradient is not finite for {wrong} of {len(weights)} individuals")
         return value.item(), weights
 
 

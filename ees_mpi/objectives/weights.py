@@ -8,13 +8,13 @@ weights, as for `objectives.custom`, whose functions need torch.
 
 import numpy as np
 
-from ees_mpi.errors import OwnCodeError
+from ees_mpi.errors import PluginError
 from ees_mpi.objectives.custom import KEY, CustomObjective
 from ees_mpi.outcomes import Floats
-from ees_mpi.registry.own import calling, function
+from ees_mpi.registry.plugins import calling, function
 
 
-class OwnWeights(CustomObjective, frozen=True):
+class WeightsPlugin(CustomObjective, frozen=True):
     """Weights each individual by the number that a numpy function of a user returns for it."""
 
     uses_torch = False
@@ -26,10 +26,10 @@ class OwnWeights(CustomObjective, frozen=True):
             given = np.asarray(weigh(behaviors.copy(), fitness.copy(), **self.settings))
         if given.shape != fitness.shape or given.dtype.kind not in "biuf":
             expected = f"expected {len(fitness)} numbers, one for each individual"
-            raise OwnCodeError(f"{code}: {expected}; got an array of shape {given.shape}, of {given.dtype}")
+            raise PluginError(f"{code}: {expected}; got an array of shape {given.shape}, of {given.dtype}")
         weights = given.astype(np.float64) / len(given)
         if wrong := int((~np.isfinite(weights)).sum()):
-            raise OwnCodeError(f"{code}: its weights are not finite for {wrong} of {len(weights)} individuals")
+            raise PluginError(f"{code}: its weights are not finite for {wrong} of {len(weights)} individuals")
         if not np.isfinite(value := float(weights.sum())):
-            raise OwnCodeError(f"{code}: expected weights with a finite sum, got {value}")
+            raise PluginError(f"{code}: expected weights with a finite sum, got {value}")
         return value, weights

@@ -6,11 +6,11 @@ import numpy as np
 
 from ees_mpi.outcomes import Arrays, readonly
 from ees_mpi.registry import Part, key
-from ees_mpi.registry.own import as_table, like, make_once
+from ees_mpi.registry.plugins import as_table, like, make_once
 
 
 class CustomOptimizer(Part, frozen=True):
-    """An optimizer that a user writes: `Optimizer(**settings)` has the members of `contracts.OwnOptimizer`."""
+    """An optimizer that a user writes: `Optimizer(**settings)` has the members of `contracts.OptimizerPlugin`."""
 
     function: Annotated[str, key("The class of the optimizer, as package.module:Optimizer.")]
     settings: Annotated[dict[str, Any], key("The arguments of the class, by name.")] = {}  # noqa: RUF012

@@ -1,8 +1,8 @@
 """A population that a user writes: `population.function = "package.module:Population"`.
 
-`Population(size, std, components, **settings)` has the members of `contracts.OwnPopulation`: `draw`, `individual` and
-`gradient`. Optional: `learned(means)`, if it learns more arrays than its means, and `warning(learned)`. `sample` and
-`adapt` make it again with another size and std. `docs/plugins.md` has an example.
+`Population(size, std, components, **settings)` has the members of `contracts.PopulationPlugin`: `draw`, `individual`
+and `gradient`. Optional: `learned(means)`, if it learns more arrays than its means, and `warning(learned)`. `sample`
+and `adapt` make it again with another size and std. `docs/plugins.md` has an example.
 """
 
 from typing import Annotated, Any
@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Population
-from ees_mpi.errors import OwnCodeError
+from ees_mpi.errors import PluginError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
-from ees_mpi.registry.own import as_table, calling, like, make_once
+from ees_mpi.registry.plugins import as_table, calling, like, make_once
 
 KEY = "population.function"
 TRIED = 8  # individuals
@@ -108,7 +108,7 @@ class CustomPopulation(Population, frozen=True):
         return f"{KEY} {self.function}"
 
     def _error(self, message: str) -> Exception:
-        return OwnCodeError(f"{self._code}: {message}")
+        return PluginError(f"{self._code}: {message}")
 
 
 def try_update(population: Any, optimizer: Any, parameters: int) -> None:

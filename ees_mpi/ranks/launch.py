@@ -14,7 +14,7 @@ from typing import NoReturn, TypeVar
 import numpy as np
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError, OwnCodeError, collective
+from ees_mpi.errors import EesError, LaunchError, PluginError, collective
 from ees_mpi.ranks import process
 from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
@@ -140,7 +140,7 @@ def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
         if not isinstance(error, CtrlC) and process.interrupted() < 2:
             last = traceback.extract_tb(error.__traceback__)[-1]
             where = f'"{last.filename}", line {last.lineno}, in {last.name}'
-            raised = OwnCodeError(f"the code of the task raised KeyboardInterrupt: {where}")
+            raised = PluginError(f"the code of the task raised KeyboardInterrupt: {where}")
             if ranks.size > 1:
                 ranks.fail(raised)
             raise raised from None

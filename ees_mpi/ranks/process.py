@@ -88,7 +88,7 @@ def disarm() -> None:
 
 def arm_end() -> None:
     """Limit the time until this process has ended, after the work of a command."""
-    arm(END["seconds"] and END["seconds"] + own_turn(launched()[1]))
+    arm(END["seconds"] and END["seconds"] + turn_of(launched()[1]))
 
 
 def end_mpi() -> None:
@@ -103,7 +103,7 @@ def end_mpi() -> None:
         time.sleep(END["pause"])
 
 
-def own_turn(rank: int) -> float:
+def turn_of(rank: int) -> float:
     """Return the seconds beyond the limit after which a rank ends itself: if all hang in MPI, one prints its stack."""
     return min(STAGGER * rank, MARGIN - STAGGER)
 

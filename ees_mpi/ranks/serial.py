@@ -90,7 +90,7 @@ class Ranks:
         """Set the time limit of this rank again, because it makes progress."""
         now = time.monotonic()
         if self._limited and (at_once or (self._limit and now - self._renewed > min(RENEW_SECONDS, self._limit / 4))):
-            process.arm(self._limit and self._limit + process.own_turn(self.rank))
+            process.arm(self._limit and self._limit + process.turn_of(self.rank))
             self._renewed = now
 
     @property

@@ -11,7 +11,7 @@ from ees_mpi.registry.search import searching
 def computing() -> Iterator[None]:
     """Compute with one thread in a block; modules are searched as before afterwards."""
     with machine.one_thread(), searching():
-        from ees_mpi.registry import own
+        from ees_mpi.registry import plugins
 
-        own.forget()
+        plugins.forget()
         yield

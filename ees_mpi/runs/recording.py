@@ -14,7 +14,7 @@ from ees_mpi.files import check_folder
 from ees_mpi.generation.results import uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.own import digests, sources
+from ees_mpi.registry.plugins import digests, sources
 from ees_mpi.registry.trust import note_code
 from ees_mpi.runs.start import PreparedRun, reopen
 from ees_mpi.store.reader import open_run

@@ -15,7 +15,7 @@ from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.own import digests, sources
+from ees_mpi.registry.plugins import digests, sources
 from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit

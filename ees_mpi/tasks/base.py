@@ -7,8 +7,8 @@ import msgspec
 
 from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import key, own
-from ees_mpi.registry.own import Result
+from ees_mpi.registry import key, plugins
+from ees_mpi.registry.plugins import Result
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -44,4 +44,4 @@ def place_numbers(axes: int | None, numbers: int) -> int:
 
 def once(task: Task, name: str, compute: Callable[[], Result]) -> Result:
     """Return the result of `compute`, which is called once per process for tasks with the same settings."""
-    return own.once((name, type(task), msgspec.json.encode(task, enc_hook=str)), compute)
+    return plugins.once((name, type(task), msgspec.json.encode(task, enc_hook=str)), compute)

@@ -1,6 +1,6 @@
 """A task that a user writes: `task.function = "package.module:Task"`.
 
-`Task(**settings)` needs the members of `contracts.OwnTask`: `parameters`, `behavior_dim`, `initial(generator)` and
+`Task(**settings)` needs the members of `contracts.TaskPlugin`: `parameters`, `behavior_dim`, `initial(generator)` and
 `open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` (0 by default) and
 `observation_share` (by default that of ten rollouts), `axes`, `device` and `open_batches` for GPUs (see
 `contracts.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film it. MAML also needs `layers`, `steps` and
@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, Task, View, Walker
-from ees_mpi.errors import ConfigError, OwnCodeError, located
+from ees_mpi.errors import ConfigError, PluginError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
-from ees_mpi.registry.own import Guard, calling, make_once
+from ees_mpi.registry.plugins import Guard, calling, make_once
 from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, Share, StartsOrNone, place_numbers
 
 KEY = "task.function"
@@ -88,7 +88,7 @@ class CustomTask(Task, frozen=True):
         """Return the task with the share of the class, or else with that of about ten rollouts."""
         try:
             chosen = self.read("observation_share", float, share) if self.observation_dim else None
-        except (ConfigError, OwnCodeError):  # `check` reports it
+        except (ConfigError, PluginError):  # `check` reports it
             return self
         return msgspec.structs.replace(self, share=chosen)
 
@@ -143,11 +143,11 @@ class CustomTask(Task, frozen=True):
         evaluator.evaluate(0, start, np.zeros(size), np.ones(size), False)
         evaluator.close()
 
-    def _evaluator(self, evaluator: Any, again: Callable[[int], Any]) -> "OwnEvaluator":
-        return OwnEvaluator(evaluator, self.own_code, self.behavior_dim, again)
+    def _evaluator(self, evaluator: Any, again: Callable[[int], Any]) -> "PluginEvaluator":
+        return PluginEvaluator(evaluator, self.own_code, self.behavior_dim, again)
 
 
-class OwnEvaluator(Guard):
+class PluginEvaluator(Guard):
     """An evaluator of the user; an error in it names the individual. Its outcomes are checked."""
 
     def __init__(self, evaluator: Any, code: str, behavior_dim: int, again: Callable[[int], Any]):
@@ -182,15 +182,15 @@ class OwnEvaluator(Guard):
                     shape = np.shape(outcome.behavior)
             except Exception as error:  # of a sequence, tensor or array of the user
                 returned = f"evaluate() returned {type(outcome).__name__}; {expected}: {error}"
-                raise OwnCodeError(f"{self._code}: {returned}") from None
+                raise PluginError(f"{self._code}: {returned}") from None
             if shape != (self._expected,) or not isinstance(outcome, Outcome):
-                raise OwnCodeError(
+                raise PluginError(
                     f"{self._code}: evaluate() returned {type(outcome).__name__} with a behavior of shape {shape}; "
                     f"{expected}"
                 )
             if number != index or not 0 <= length < 2**31:
                 got = f"index {outcome.index} and length {outcome.length}; expected index {index}"
-                raise OwnCodeError(f"{self._code}: evaluate() returned {got} and a length of 0 or more")
+                raise PluginError(f"{self._code}: evaluate() returned {got} and a length of 0 or more")
         return outcome
 
 

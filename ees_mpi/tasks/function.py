@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Task
-from ees_mpi.errors import ConfigError, OwnCodeError, RunFileError, located
+from ees_mpi.errors import ConfigError, PluginError, RunFileError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
-from ees_mpi.registry.own import calling, function
+from ees_mpi.registry.plugins import calling, function
 from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, StartsOrNone, place_numbers
 
 KEY = "task.function"
@@ -153,10 +153,10 @@ class OneByOne:
                 behavior, fitness = doubles(behavior), doubles(fitness)
             except Exception as error:  # of a sequence, tensor or array of the user
                 expected = f"a behaviour of shape {shape}, or a behaviour and a fitness"
-                raise OwnCodeError(f"{self._code} returned {returned!r:.80}; expected {expected}: {error}") from None
+                raise PluginError(f"{self._code} returned {returned!r:.80}; expected {expected}: {error}") from None
             whole = behavior.size == np.prod(shape) and behavior.shape[:1] in (shape[:1], ())
             if not whole or fitness.size != len(index):
-                raise OwnCodeError(
+                raise PluginError(
                     f"{self._code} returned a behaviour of shape {behavior.shape} and a fitness of shape "
                     f"{fitness.shape}; expected {shape} and {shape[:-1]}, or the behaviour alone"
                 )

@@ -17,7 +17,7 @@ from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
 from ees_mpi.tasks.base import Count, Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate, once
-from ees_mpi.tasks.own_policy import LENGTH, CheckedPolicy, is_function
+from ees_mpi.tasks.plugin_policy import LENGTH, CheckedPolicy, is_function
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.

@@ -14,7 +14,7 @@ from ees_mpi import open_run
 from ees_mpi.analysis.labels import series
 from ees_mpi.analysis.offspring import read_offspring
 from ees_mpi.config import Config, load
-from ees_mpi.errors import ConfigError, MissingExtra, OwnCodeError
+from ees_mpi.errors import ConfigError, MissingExtra, PluginError
 from ees_mpi.generation.results import Record
 from ees_mpi.objectives.custom import CustomObjective
 from ees_mpi.ranks import Ranks
@@ -91,7 +91,7 @@ def test_a_nan_in_the_middle_of_a_run_names_the_generation(tiny: Callable[..., C
     config = tiny("interference-maxvar", *settings, "run.generations=50", "optimizer.lr=2.0")
     config.method.objective.try_out(20, 1)
     done: list[int] = []
-    with pytest.raises(OwnCodeError, match=r"breaks_later: expected a finite value, got nan") as found:
+    with pytest.raises(PluginError, match=r"breaks_later: expected a finite value, got nan") as found:
         trained(config, lambda record: done.append(record.generation))
     assert len(done) > 0 and str(found.value).startswith(f"generation {len(done)}: objective.function {OWN}")
     assert found.value.collective

@@ -12,14 +12,14 @@ from support.program import TINY, done, info, sets
 from ees_mpi import open_run
 from ees_mpi.errors import ConfigError
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.weights import OwnWeights
+from ees_mpi.objectives.weights import WeightsPlugin
 from ees_mpi.ranks import Ranks
 
 OWN = "support.own_weights"
 
 
-def own(name: str, **settings: float) -> OwnWeights:
-    return OwnWeights(function=f"{OWN}:{name}", settings=settings)
+def own(name: str, **settings: float) -> WeightsPlugin:
+    return WeightsPlugin(function=f"{OWN}:{name}", settings=settings)
 
 
 def test_weights_are_the_numbers_of_the_function_over_n_with_mean_zero() -> None:
@@ -92,5 +92,5 @@ def test_the_same_bits_on_two_ranks_also_as_a_part_of_a_blend(tmp_path: Path) ->
         digests.add(info(out)["state_sha256"])
     assert len(digests) == 1
     with open_run(out) as run:
-        assert run.config.method.own_values == ["outermost"] and np.isfinite(run["objective_value"][:]).all()
+        assert run.config.method.plugin_objectives == ["outermost"] and np.isfinite(run["objective_value"][:]).all()
     assert "the same" in done("verify", out, "--updates").stdout

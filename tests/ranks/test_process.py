@@ -9,7 +9,7 @@ from support.program import TESTS, TINY, ees, python, run, sets
 
 import ees_mpi
 from ees_mpi.ranks import Ranks, launch, process
-from ees_mpi.registry.own import forget
+from ees_mpi.registry.plugins import forget
 
 PMI = "a PMI launcher (mpiexec of MPICH or Intel MPI)"
 

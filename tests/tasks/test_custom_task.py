@@ -6,8 +6,8 @@ from support import own_tasks
 from support.program import CHECKOUT, done, ees, info
 
 import ees_mpi
-from ees_mpi.errors import OwnCodeError
-from ees_mpi.registry.own import Guard
+from ees_mpi.errors import PluginError
+from ees_mpi.registry.plugins import Guard
 from ees_mpi.tasks import TASKS
 
 
@@ -36,7 +36,7 @@ def test_a_property_that_fails_after_the_first_commit_is_no_error_of_the_config(
 
     task = {"name": "custom", "function": "support.own_tasks:TwoPlaces"}
     parts = {"population": {"name": "normal", "size": 4, "std": 0.1}, "objective": {"name": "maxvar"}}
-    with pytest.raises(OwnCodeError, match=r"generation 1: .* behavior_dim raised ZeroDivisionError"):
+    with pytest.raises(PluginError, match=r"generation 1: .* behavior_dim raised ZeroDivisionError"):
         ees_mpi.train({"task": task, **parts}, tmp_path / "run.h5", generations=3, on_generation=fail)
     with ees_mpi.open_run(tmp_path / "run.h5") as run:
         assert run.generations == 1

@@ -24,10 +24,10 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Drawable, Pixels, View
-from ees_mpi.errors import ConfigError, EesError, MissingExtra, OwnCodeError, before_rollouts
+from ees_mpi.errors import ConfigError, EesError, MissingExtra, PluginError, before_rollouts
 from ees_mpi.outcomes import Singles, doubles
 from ees_mpi.registry import flat, key, leaves, unknown
-from ees_mpi.registry.own import calling, failed, function, import_module, once
+from ees_mpi.registry.plugins import calling, failed, function, import_module, once
 from ees_mpi.registry.trust import require
 from ees_mpi.tasks.base import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
@@ -81,15 +81,15 @@ def library() -> Any:
 
 
 def numbers(behavior: Any, name: str, expected: int = 0) -> tuple[float, ...]:
-    """Return a behaviour as a flat tuple; raise an OwnCodeError if it is none, or not of the `expected` length."""
+    """Return a behaviour as a flat tuple; raise an PluginError if it is none, or not of the `expected` length."""
     try:
         row = doubles(behavior)
     except Exception:  # of a sequence, tensor or array of the user
         row = np.empty((0, 0))
     if row.ndim != 1 or row.size == 0:
-        raise OwnCodeError(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r:.80}")
+        raise PluginError(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r:.80}")
     if row.size != (expected or row.size):
-        raise OwnCodeError(f"behavior {name}: expected {expected} numbers, as at first, got {row.size}")
+        raise PluginError(f"behavior {name}: expected {expected} numbers, as at first, got {row.size}")
     return tuple(row.tolist())
 
 
@@ -248,11 +248,11 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
             raise ConfigError(str(failed(f"task.env {self.env}", "__init__()", error))) from error
 
     def flat(self, observation: Any, shape: tuple[int, ...]) -> Singles:
-        """Return an observation as a flat vector; raise an OwnCodeError if its size is not that of the space."""
+        """Return an observation as a flat vector; raise an PluginError if its size is not that of the space."""
         row = np.asarray(observation, np.float32).reshape(-1)
         if row.size != math.prod(shape):
             got = np.shape(observation)
-            raise OwnCodeError(f"task.env {self.env}: an observation has the shape {got}; expected {shape}")
+            raise PluginError(f"task.env {self.env}: an observation has the shape {got}; expected {shape}")
         return row
 
     def characterisation(self) -> Behavior:
@@ -297,7 +297,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         if not _is_numeric(values):
             strange = next((value for value in values if not _is_numeric(value)), values[-1])
             expected = "expected a number, or as many numbers in every step"
-            raise OwnCodeError(f"task.info_key {self.info_key}: {expected}, got {strange!r:.80}")
+            raise PluginError(f"task.info_key {self.info_key}: {expected}, got {strange!r:.80}")
         found: list[list[float]] = np.array(values, np.float64).reshape(len(values), -1).tolist()
         return found
 

@@ -7,7 +7,7 @@ from gymnasium.envs.mujoco.ant_v5 import AntEnv
 
 from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.outcomes import Outcome
-from ees_mpi.registry import own
+from ees_mpi.registry import plugins
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.gymnasium.task import Gymnasium
 
@@ -19,7 +19,7 @@ def info(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A function that sets `info` of the ant to {"two": value}."""
     step = AntEnv.step
     yield lambda value: monkeypatch.setattr(AntEnv, "step", lambda *words: (*step(*words)[:4], {"two": value}))
-    own.forget()
+    plugins.forget()
 
 
 def build(**settings: Any) -> Gymnasium:

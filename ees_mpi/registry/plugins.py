@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ees_mpi.errors import ConfigError, EesError, OwnCodeError, before_rollouts
+from ees_mpi.errors import ConfigError, EesError, PluginError, before_rollouts
 from ees_mpi.registry import search, unknown
 from ees_mpi.registry.trust import FromFile, require
 
@@ -161,7 +161,7 @@ def make_once(path: str, key: str, members: str, settings: Mapping[str, Any], **
 
 
 class Guard:
-    """An object of the user. An exception in one of its methods or properties becomes an `OwnCodeError`."""
+    """An object of the user. An exception in one of its methods or properties becomes an `PluginError`."""
 
     def __init__(self, thing: Any, code: str):
         self.__dict__.update(_thing=thing, _code=code)
@@ -196,7 +196,7 @@ class Guard:
 
 @contextlib.contextmanager
 def calling(code: str, call: str) -> Iterator[None]:
-    """Turn an exception of the user's code into an `OwnCodeError`; `code`: its key and path; `call`: the function."""
+    """Turn an exception of the user's code into an `PluginError`; `code`: its key and path; `call`: the function."""
     try:
         yield
     except EesError:
@@ -205,9 +205,9 @@ def calling(code: str, call: str) -> Iterator[None]:
         raise failed(code, call, error) from error
 
 
-def failed(code: str, call: str, error: BaseException) -> OwnCodeError:
+def failed(code: str, call: str, error: BaseException) -> PluginError:
     """Return the error that a call of the user's code raised an exception."""
-    return OwnCodeError(_message(f"{code}: {call}", error))
+    return PluginError(_message(f"{code}: {call}", error))
 
 
 def _message(call: str, error: BaseException) -> str:
@@ -224,13 +224,13 @@ def _message(call: str, error: BaseException) -> str:
 def as_table(returned: Any, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
     """Return what a call of the user's code returned as a dict of arrays of numbers."""
     if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):
-        raise OwnCodeError(f"{call} returned {type(returned).__name__}; expected a dict of arrays by name")
+        raise PluginError(f"{call} returned {type(returned).__name__}; expected a dict of arrays by name")
     try:
         arrays = {name: np.asarray(value) for name, value in returned.items()}
     except Exception as error:  # of a list or tensor of the user
-        raise OwnCodeError(f"{call} returned values that are not arrays of numbers: {error}") from None
+        raise PluginError(f"{call} returned values that are not arrays of numbers: {error}") from None
     if wrong := [name for name, array in arrays.items() if array.dtype.kind not in "fiub"]:
-        raise OwnCodeError(f"{call} returned {wrong[0]!r} of type {arrays[wrong[0]].dtype}; expected numbers")
+        raise PluginError(f"{call} returned {wrong[0]!r} of type {arrays[wrong[0]].dtype}; expected numbers")
     return {name: np.array(array, dtype or array.dtype, order="C") for name, array in arrays.items()}
 
 
@@ -239,5 +239,5 @@ def like(returned: Any, expected: Table, call: str, dtype: DTypeLike | None = No
     table = as_table(returned, call, dtype)
     shapes, wanted = ({name: each[name].shape for name in sorted(each)} for each in (table, expected))
     if shapes != wanted:
-        raise OwnCodeError(f"{call} returned arrays of the shapes {shapes}; expected {wanted}")
+        raise PluginError(f"{call} returned arrays of the shapes {shapes}; expected {wanted}")
     return table

@@ -1,7 +1,7 @@
 """A policy that a user writes: `task.policy = "package.module:Policy"`, for every task with a network.
 
-`Policy(observations, actions, **task.policy_settings)` has the members of `contracts.OwnPolicy`. Its observations are
-normalised before it sees them, so it has no `normalise`. See `jobs/examples/own_policy.py`.
+`Policy(observations, actions, **task.policy_settings)` has the members of `contracts.PolicyPlugin`. Its observations
+are normalised before it sees them, so it has no `normalise`. See `jobs/examples/own_policy.py`.
 
 It may also be a function `policy(parameters, observation, **settings)` that returns the action. Then the length of its
 vector is `task.policy_settings.parameters`, which `measure` and `train --from` set, and the first mean is 0.
@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ees_mpi.errors import ConfigError, EesError, OwnCodeError
+from ees_mpi.errors import ConfigError, EesError, PluginError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
-from ees_mpi.registry.own import Guard, calling, imported, make
+from ees_mpi.registry.plugins import Guard, calling, imported, make
 
 KEY = "task.policy"
 LENGTH = "parameters"  # of the vector of a function, in task.policy_settings
@@ -98,5 +98,5 @@ class CheckedPolicy:
         self.load(self.initial(np.random.default_rng(0)))
         self.act(np.zeros(len(self._mean), np.float32))
 
-    def _error(self, message: str) -> OwnCodeError:
-        return OwnCodeError(f"{self._code}: {message}")
+    def _error(self, message: str) -> PluginError:
+        return PluginError(f"{self._code}: {message}")

@@ -12,7 +12,7 @@ from support.program import CHECKOUT, done, ees, info, sets
 from ees_mpi import open_run
 from ees_mpi.config import load
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import own
+from ees_mpi.registry import plugins
 
 pytestmark = pytest.mark.usefixtures("inside")
 
@@ -180,7 +180,7 @@ def test_digests_are_those_of_the_module_of_the_config_and_of_its_nearest_import
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(own, "NOTED", 3)
+    monkeypatch.setattr(plugins, "NOTED", 3)
     odd = (
         "import sys, types, pathlib\nsys.modules['odd'] = types.SimpleNamespace(__spec__=types.SimpleNamespace(origin="
     )
@@ -192,9 +192,9 @@ def test_digests_are_those_of_the_module_of_the_config_and_of_its_nearest_import
     (tmp_path / "one_digests.py").write_text(f"{odd}{imports}\n")
     try:
         for name in ("one_digests", "two_digests"):
-            own.import_module(name, f"{name}:f", "task.function")
+            plugins.import_module(name, f"{name}:f", "task.function")
     finally:
         sys.modules.pop("odd"), sys.modules.pop(1)  # type: ignore[call-overload]
-    noted = [{*own.sources(f'function = "{name}:f"')} for name in ("one_digests", "two_digests")]
+    noted = [{*plugins.sources(f'function = "{name}:f"')} for name in ("one_digests", "two_digests")]
     assert noted[0] == {f"own_code {name}" for name in ("one_digests", "near_digests", "near_digests_2")}
     assert "own_code two_digests" in noted[1] and "own_code one_digests" not in noted[1]
