@@ -15,7 +15,7 @@ from ees_mpi.tasks.locomotion import Engine, WalkingTask
 
 ENGINES = {
     "bullet": "ees_mpi.tasks.bullet.engine:BulletEngine",
-    "mujoco": "ees_mpi.tasks.mujoco.replica.engine:replica_engine",
+    "mujoco": "ees_mpi.tasks.mujoco.replica.robots:replica_engine",
 }
 ENGINE_LABELS = {"bullet": "Bullet", "mujoco": "Bullet replica in MuJoCo"}
 

@@ -24,8 +24,8 @@ from ees_mpi.outcomes import Batch, Outcome
 from ees_mpi.ranks import call
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.gpu import lacking
-from ees_mpi.tasks.mujoco.replica import engine
-from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+from ees_mpi.tasks.mujoco.replica import robots
+from ees_mpi.tasks.mujoco.replica.robots import replica_model
 
 pytestmark = [
     pytest.mark.gpu,
@@ -153,8 +153,8 @@ def test_a_steps_count_that_graphs_do_not_divide_and_marks(robot: str) -> None:
 @pytest.mark.parametrize("robot", ["ant", "paper-ant"])
 def test_ants_that_fall_end_early(robot: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if robot == "paper-ant":  # it is heavy and hardly ever falls; here it starts at 0.75 and soon sinks below 0.7
-        low = dataclasses.replace(replica_plant("ant"), height=(0.7, math.inf))
-        monkeypatch.setattr(engine, "replica_plant", lambda robot: low)
+        low = dataclasses.replace(replica_model("ant"), height=(0.7, math.inf))
+        monkeypatch.setattr(robots, "replica_model", lambda robot: low)
     task = build(robot, steps=200, terminate="environment")
     rollouts = task.open_batches(5, table(task), wanted=6, antithetic=True, say=print)
     good = mixed_batch(task)
@@ -196,7 +196,7 @@ def test_many_robots_are_all_the_same_where_their_policies_are() -> None:
 
 
 def test_a_robot_that_is_faster_than_any_robot_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ees_mpi.tasks.mujoco.ledger.FASTEST", 1e-6)  # no robot is that slow
+    monkeypatch.setattr("ees_mpi.tasks.mujoco.gpu_results.FASTEST", 1e-6)  # no robot is that slow
     task = build("paper-ant", steps=5)
     rollouts = task.open_batches(5, table(task), wanted=6, antithetic=True, say=print)
     outcomes = on_the_gpu(task, mixed_batch(task), rollouts)

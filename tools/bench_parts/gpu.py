@@ -17,12 +17,12 @@ import numpy as np
 from ees_mpi.outcomes import Batch
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
-from ees_mpi.tasks.mujoco.cuda import GpuRollouts
 from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit
+from ees_mpi.tasks.mujoco.gpu_robots import Recorder
+from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts
 from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
-from ees_mpi.tasks.mujoco.replica.engine import replica_plant
-from ees_mpi.tasks.mujoco.worlds import Recorder
+from ees_mpi.tasks.mujoco.replica.robots import replica_model
 
 TABLE = 1 << 26
 STD = 0.02
@@ -55,11 +55,11 @@ def gpu(words: list[str]) -> list[Row]:
     table = np.random.default_rng(0).standard_normal(TABLE, dtype=np.float32)
     table.flags.writeable = False
     for robot in chosen.robots:
-        task, plant = task_and_plant(robot, chosen.steps)
-        buffers = measured_buffers(plant)
-        alone = physics_alone(tools, plant, buffers, chosen.individuals, chosen.steps)
+        task, robot_model = task_and_model(robot, chosen.steps)
+        buffers = measured_buffers(robot_model)
+        alone = physics_alone(tools, robot_model, buffers, chosen.individuals, chosen.steps)
         row = {"robot": robot, "individuals": chosen.individuals, "physics_alone_ms": alone}
-        row |= bench_batches(tools, task, plant, buffers, table, chosen.individuals)
+        row |= bench_batches(tools, task, robot_model, buffers, table, chosen.individuals)
         row["ratio_to_physics"] = row["step_ms"] / alone
         row["rest_ms"] = row["step_ms"] - sum(row[f"{part}_ms"] for part in PARTS)
         rows.append(row)
@@ -67,22 +67,22 @@ def gpu(words: list[str]) -> list[Row]:
     return rows
 
 
-def task_and_plant(robot: str, steps: int) -> tuple[Any, Any]:
+def task_and_model(robot: str, steps: int) -> tuple[Any, Any]:
     """Return the task and the compiled robot of a name."""
     if robot.startswith("paper-"):
         name = robot.removeprefix("paper-")
         task = TASKS.build({"name": name, "engine": "mujoco", "device": "cuda", "steps": steps})
-        return task, replica_plant(name)
+        return task, replica_model(name)
     task = TASKS.build({"name": "mujoco", "model": robot, "device": "cuda", "steps": steps})
-    return task, task.plant()
+    return task, task.robot_model()
 
 
-def physics_alone(tools: Toolkit, plant: Any, buffers: Buffers, individuals: int, steps: int) -> float:
+def physics_alone(tools: Toolkit, robot_model: Any, buffers: Buffers, individuals: int, steps: int) -> float:
     """Return the milliseconds of one step of so many robots that are moved by random controls."""
     recorder = Recorder(tools)
     with recorder.on_stream():
-        physics = Physics(tools, plant, individuals, buffers)
-        physics.reset(*(part[None].astype(np.float32) for part in plant.start(0)))
+        physics = Physics(tools, robot_model, individuals, buffers)
+        physics.reset(*(part[None].astype(np.float32) for part in robot_model.start(0)))
         launch = driven(tools, recorder, physics)
         return timed(tools, recorder, launch, max(1, steps // DRIVEN_STEPS)) / DRIVEN_STEPS
 
@@ -112,10 +112,10 @@ def timed(tools: Toolkit, recorder: Recorder, launch: Callable[[], None], repeat
     return (time.perf_counter() - start) / repeat * 1e3
 
 
-def bench_batches(tools: Toolkit, task: Any, plant: Any, buffers: Buffers, table: Any, individuals: int) -> Row:
+def bench_batches(tools: Toolkit, task: Any, robot_model: Any, buffers: Buffers, table: Any, individuals: int) -> Row:
     """Evaluate a batch twice, and time the second; then time the parts of a step."""
     torch, before = tools.torch, tools.torch.cuda.mem_get_info()[0]
-    rollouts = GpuRollouts(tools, task, plant, 0, table, individuals // 2 + 1, 2, buffers, say)
+    rollouts = GpuRollouts(tools, task, robot_model, 0, table, individuals // 2 + 1, 2, buffers, say)
     batch, size = batch_of(task, individuals), task.observation_dim
     seconds = []
     for _ in range(2):
@@ -154,7 +154,7 @@ def parts(rollouts: GpuRollouts) -> dict[str, Callable[[], None]]:
         for launch in (*SUB_STEPS * robots.launches, robots._look):
             launch.launch()
 
-    found = {"observations": rollouts.observe, "policies": rollouts.act, "notes": rollouts.ledger.note}
+    found = {"observations": rollouts.observe, "policies": rollouts.act, "notes": rollouts.results.note}
     return found | ({"rules": rules} if hasattr(robots, "launches") else {})
 
 

@@ -31,7 +31,7 @@ from ees_mpi.registry.plugins import calling, failed, function, import_module, o
 from ees_mpi.registry.trust import require
 from ees_mpi.tasks.base import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
-from ees_mpi.tasks.mujoco.plant import library as silent_mujoco
+from ees_mpi.tasks.mujoco.robot_model import library as silent_mujoco
 from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.errors import TaskError
-from ees_mpi.tasks.mujoco.plant import Plant, library
+from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
 
 LEAST_CONTACTS, LEAST_CONSTRAINTS = 12, 64  # three times the most that cheetahs and ants had in random rollouts
 LEAST_CONTACTS_TOGETHER = 256  # of all robots, so that a few robots do not depend on averages
@@ -32,30 +32,30 @@ class Buffers:
         return max(self.contacts, -(-LEAST_CONTACTS_TOGETHER // worlds))
 
 
-def measured_buffers(plant: Plant, contacts: int = 0, constraints: int = 0) -> Buffers:
+def measured_buffers(robot_model: RobotModel, contacts: int = 0, constraints: int = 0) -> Buffers:
     """Return buffer sizes; those that are 0 are measured in random rollouts on the CPU, with a margin."""
     if contacts and constraints:
         return Buffers(contacts, constraints)
-    most_contacts, most_constraints = _random_rollouts(plant)
+    most_contacts, most_constraints = _random_rollouts(robot_model)
     return Buffers(
         contacts or max(LEAST_CONTACTS, _rounded_up(MARGIN * most_contacts, 4)),
         constraints or max(LEAST_CONSTRAINTS, _rounded_up(MARGIN * most_constraints, 16)),
     )
 
 
-def _random_rollouts(plant: Plant) -> tuple[int, int]:
+def _random_rollouts(robot_model: RobotModel) -> tuple[int, int]:
     """Return the largest numbers of contacts and constraints that a robot has under random controls."""
     mujoco, generator = library(), np.random.default_rng(0)
-    data, most = mujoco.MjData(plant.model), np.zeros(2, np.int64)
-    low, high = np.maximum(plant.low, -1e3), np.minimum(plant.high, 1e3)
+    data, most = mujoco.MjData(robot_model.model), np.zeros(2, np.int64)
+    low, high = np.maximum(robot_model.low, -1e3), np.minimum(robot_model.high, 1e3)
     for trial in range(TRIALS):
-        mujoco.mj_resetData(plant.model, data)
-        data.qpos[:], data.qvel[:] = plant.start(trial)
+        mujoco.mj_resetData(robot_model.model, data)
+        data.qpos[:], data.qvel[:] = robot_model.start(trial)
         strength = STRENGTHS[trial % len(STRENGTHS)]
         for step in range(TRIAL_STEPS):
             if step % 5 == 0:
                 data.ctrl[:] = strength * generator.uniform(low, high) if step % 10 else strength * high
-            mujoco.mj_step(plant.model, data)
+            mujoco.mj_step(robot_model.model, data)
             most = np.maximum(most, (data.ncon, data.nefc))
     return int(most[0]), int(most[1])
 

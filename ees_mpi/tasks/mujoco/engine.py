@@ -1,4 +1,4 @@
-"""MuJoCo as the engine of a task, on the CPU or on a GPU: it works with every `Plant`."""
+"""MuJoCo as the engine of a task, on the CPU or on a GPU: it works with every `RobotModel`."""
 
 import time
 from collections.abc import Callable
@@ -11,31 +11,33 @@ from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused, rows_that_fit
 from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, preparing_kernels, toolkit
-from ees_mpi.tasks.mujoco.plant import Plant
-from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
-from ees_mpi.tasks.mujoco.worlds import Worlds
+from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots
+from ees_mpi.tasks.mujoco.robot_model import RobotModel
+from ees_mpi.tasks.mujoco.walker import MujocoWalker
 
-Made = TypeVar("Made", bound=Worlds)
+Made = TypeVar("Made", bound=GpuRobots)
 
 GPU_NETWORK = f"GPUs evaluate the built-in tanh network only, and clip observations to {CLIP:g}; got"
 
 
 class MujocoEngine:
-    """Makes the robots of a task. `plant`: compiles the robot; `contacts`, `constraints`: sizes of buffers on a GPU."""
+    """Makes the robots of a task. `robot_model`: compiles it; `contacts`, `constraints`: sizes of buffers on a GPU."""
 
-    def __init__(self, task: WalkingTask, plant: Callable[[], Plant], contacts: int = 0, constraints: int = 0):
-        self._task, self._plant, self._sizes = task, plant, (contacts, constraints)
+    def __init__(
+        self, task: WalkingTask, robot_model: Callable[[], RobotModel], contacts: int = 0, constraints: int = 0
+    ):
+        self._task, self._robot_model, self._sizes = task, robot_model, (contacts, constraints)
         self._terminates = task.terminate == "environment"
 
     def check(self) -> None:
         """Compile the robot. A GPU is looked for at the start of a run only: it is not needed for reading one."""
         if self._task.unlike_gpu and self._task.device == "cuda":
             raise ConfigError(f'task.device = "cuda": {GPU_NETWORK} {self._task.unlike_gpu}; use task.device = "cpu"')
-        self._plant()
+        self._robot_model()
 
     def walker(self, seed: int) -> MujocoWalker:
         """Return the robot on the CPU, controlled step by step."""
-        return MujocoWalker(self._plant(), self._terminates, seed)
+        return MujocoWalker(self._robot_model(), self._terminates, seed)
 
     def lacks_for_gpu(self) -> str:
         """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
@@ -43,33 +45,33 @@ class MujocoEngine:
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
-        from ees_mpi.tasks.mujoco.cuda import GpuRollouts, bytes_of_a_row  # only for a GPU
+        from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row  # only for a GPU
 
-        def make(tools: Toolkit, plant: Plant, buffers: Buffers) -> GpuRollouts:
+        def make(tools: Toolkit, robot_model: RobotModel, buffers: Buffers) -> GpuRollouts:
             width = 2 if antithetic else 1
             with preparing_kernels(say):
-                per_row = bytes_of_a_row(tools, self._task, plant, width, buffers)
+                per_row = bytes_of_a_row(tools, self._task, robot_model, width, buffers)
             rows = rows_that_fit(wanted, width, tools.torch.cuda.mem_get_info(0)[0], noise.nbytes, per_row)
             say(f"copying the noise table to the GPU: {noise.nbytes / 1e9:.2f} GB")
-            return GpuRollouts(tools, self._task, plant, seed, noise, rows, width, buffers, say)
+            return GpuRollouts(tools, self._task, robot_model, seed, noise, rows, width, buffers, say)
 
         return self._on_gpu(make, say)
 
     def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
-        from ees_mpi.tasks.mujoco.walks import Walks  # only for a GPU
+        from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks  # only for a GPU
 
-        def make(tools: Toolkit, plant: Plant, buffers: Buffers) -> Walks:
+        def make(tools: Toolkit, robot_model: RobotModel, buffers: Buffers) -> GpuNoisyWalks:
             with preparing_kernels(say):
-                return Walks(tools, self._task, plant, seed, policies, rollouts, steps, buffers)
+                return GpuNoisyWalks(tools, self._task, robot_model, seed, policies, rollouts, steps, buffers)
 
         return self._on_gpu(make, say)
 
-    def _on_gpu(self, make: Callable[[Toolkit, Plant, Buffers], Made], say: Say) -> Made:
+    def _on_gpu(self, make: Callable[[Toolkit, RobotModel, Buffers], Made], say: Say) -> Made:
         """Return the robots that `make` makes on the first visible GPU."""
-        plant, tools, start = self._plant(), toolkit(say), time.perf_counter()
-        buffers = measured_buffers(plant, *self._sizes)
+        robot_model, tools, start = self._robot_model(), toolkit(say), time.perf_counter()
+        buffers = measured_buffers(robot_model, *self._sizes)
         with missing_memory_is_refused(), tools.torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):
-            robots = make(tools, plant, buffers)
+            robots = make(tools, robot_model, buffers)
         say(f"the GPU is ready for {robots.worlds} robots after {time.perf_counter() - start:.0f} s")
         return robots

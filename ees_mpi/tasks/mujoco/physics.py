@@ -7,7 +7,7 @@ from typing import Any
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.plant import Plant, library
+from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
 
 CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overflow")  # state besides qpos and qvel
 
@@ -15,18 +15,20 @@ CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overf
 class Physics:
     """Robots that step together; tensors share memory with Warp's arrays."""
 
-    def __init__(self, tools: Toolkit, plant: Plant, worlds: int, buffers: Buffers):
+    def __init__(self, tools: Toolkit, robot_model: RobotModel, worlds: int, buffers: Buffers):
         """Take the memory on Warp's current device."""
         warp, mujoco_warp, mujoco = tools.warp, tools.mujoco_warp, library()
-        data = mujoco.MjData(plant.model)
-        mujoco.mj_resetData(plant.model, data)  # before mj_forward: no contacts yet, so that any size is accepted
-        self._model = mujoco_warp.put_model(plant.model)
-        self._leave_out_idle_work(plant)
+        data = mujoco.MjData(robot_model.model)
+        mujoco.mj_resetData(robot_model.model, data)  # before mj_forward: no contacts yet, so that any size is accepted
+        self._model = mujoco_warp.put_model(robot_model.model)
+        self._leave_out_idle_work(robot_model)
         contacts = buffers.contacts_of_each(worlds)
-        self.data = mujoco_warp.put_data(plant.model, data, nworld=worlds, nconmax=contacts, njmax=buffers.constraints)
+        self.data = mujoco_warp.put_data(
+            robot_model.model, data, nworld=worlds, nconmax=contacts, njmax=buffers.constraints
+        )
         warp.synchronize()  # torch reads these arrays on another stream
         self.qpos, self.qvel, self.ctrl = (warp.to_torch(getattr(self.data, name)) for name in ("qpos", "qvel", "ctrl"))
-        self.robots = plant.many(tools, self._model, self.data, worlds)
+        self.robots = robot_model.many(tools, self._model, self.data, worlds)
         self.position, self.observation = self.robots.position, self.robots.observation
         self.observe = self.robots.observe
         on_gpu = tools.device.startswith("cuda")
@@ -38,16 +40,16 @@ class Physics:
         self._first = {name: tensor.clone() for name, tensor in self._carried.items()}
         self.start, self.warmstart = (self.qpos.clone(), self.qvel.clone()), self._carried["qacc_warmstart"]
 
-    def _leave_out_idle_work(self, plant: Plant) -> None:
+    def _leave_out_idle_work(self, robot_model: RobotModel) -> None:
         """Skip kernels whose results are not used; the motion stays the same."""
         self._model.opt.warn_overflow = 0  # prints nothing from the device; the flags are set all the same
         self._model.ncam = self._model.nlight = 0  # nothing is drawn
         idle = library().mjtDisableBit
         self._model.opt.disableflags |= int(idle.mjDSBL_SENSOR)  # the policy sees qpos and qvel only
         dampings = ("dof_damping", "dof_dampingpoly", "actuator_damping", "actuator_dampingpoly")
-        if not any(getattr(plant.model, name).any() for name in dampings):
+        if not any(getattr(robot_model.model, name).any() for name in dampings):
             self._model.opt.disableflags |= int(idle.mjDSBL_EULERDAMP)  # a second factorisation of the masses
-        if not plant.model.dof_frictionloss.any() and not plant.model.ntendon:
+        if not robot_model.model.dof_frictionloss.any() and not robot_model.model.ntendon:
             self._model.opt.disableflags |= int(idle.mjDSBL_FRICTIONLOSS)
 
     def reset(self, qpos: Singles, qvel: Singles) -> None:

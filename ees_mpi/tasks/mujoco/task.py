@@ -16,7 +16,7 @@ from ees_mpi.registry.trust import require
 from ees_mpi.tasks.base import Count
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
-from ees_mpi.tasks.mujoco.model import ROBOTS, StatePlant, load, xml_text
+from ees_mpi.tasks.mujoco.mjcf import ROBOTS, StateRobotModel, load, xml_text
 
 
 class Mujoco(WalkingTask, frozen=True):
@@ -62,8 +62,8 @@ class Mujoco(WalkingTask, frozen=True):
         if self.model in ROBOTS:
             robot = ROBOTS[self.model]
             return (robot.observations, *self.hidden, robot.actions)
-        plant = self.plant()
-        return (plant.observations, *self.hidden, int(plant.model.nu))
+        robot_model = self.robot_model()
+        return (robot_model.observations, *self.hidden, int(robot_model.model.nu))
 
     def resolved(self) -> Self:
         """Return the task with the text of the user's model in it, so that it no longer needs the file."""
@@ -79,7 +79,7 @@ class Mujoco(WalkingTask, frozen=True):
             raise ConfigError(f"task.xml: the {self.model} is built in; leave it out")
         super().check()
 
-    def plant(self) -> StatePlant:
+    def robot_model(self) -> StateRobotModel:
         """Compile the model; loads MuJoCo. MJCF of a run file needs trust."""
         if self.model not in ROBOTS:
             require(self.model, "task.model")
@@ -88,4 +88,4 @@ class Mujoco(WalkingTask, frozen=True):
         return load(self.model, self.xml, self.root, self.axes, self.integrator or default, self.frame_skip)
 
     def _engine(self) -> MujocoEngine:
-        return MujocoEngine(self, self.plant, self.contacts, self.constraints)
+        return MujocoEngine(self, self.robot_model, self.contacts, self.constraints)

@@ -5,7 +5,7 @@ import pytest
 
 from ees_mpi.outcomes import Batch
 from ees_mpi.tasks.mujoco.buffers import rows_that_fit, watched_worlds
-from ees_mpi.tasks.mujoco.cuda import Placement, passes
+from ees_mpi.tasks.mujoco.gpu_rollouts import Placement, passes
 
 
 def batch(

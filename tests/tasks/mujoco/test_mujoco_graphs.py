@@ -9,8 +9,8 @@ import pytest
 from ees_mpi.errors import TaskError
 from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels
+from ees_mpi.tasks.mujoco.gpu_robots import Recorder
 from ees_mpi.tasks.mujoco.physics import Scratch
-from ees_mpi.tasks.mujoco.worlds import Recorder
 
 
 def test_steps_are_tried_once_and_then_captured_together_unless_torch_takes_memory() -> None:

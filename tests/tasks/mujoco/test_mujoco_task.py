@@ -7,9 +7,9 @@ import pytest
 
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.plant import library
-from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
+from ees_mpi.tasks.mujoco.robot_model import library
 from ees_mpi.tasks.mujoco.task import Mujoco
+from ees_mpi.tasks.mujoco.walker import MujocoWalker
 
 ENVIRONMENTS = {"cheetah": "HalfCheetah-v5", "ant": "Ant-v5"}
 
@@ -64,7 +64,7 @@ def own(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(("model", "integrator", "seed"), [("cheetah", "", 7), ("ant", "rk4", 12345)])
 def test_start_and_states_are_those_of_gymnasium_bit_for_bit(model: str, integrator: str, seed: int) -> None:
-    env, walker = environment(model), MujocoWalker(build(model=model, integrator=integrator).plant(), False, seed)
+    env, walker = environment(model), MujocoWalker(build(model=model, integrator=integrator).robot_model(), False, seed)
     assert (walker.reset() == env.reset(seed=seed)[0].astype(np.float32)).all()
     generator = np.random.default_rng(1)
     for _ in range(60):
@@ -140,7 +140,7 @@ def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     task = build(model=own, root="cart")
     task.check()
     assert task.layers == (6, 8, 2) and task.behavior_dim == 2  # height, swing, and four velocities
-    walker = MujocoWalker(task.plant(), False, 0)
+    walker = MujocoWalker(task.robot_model(), False, 0)
     observation = walker.reset()
     assert (observation == np.float32([*walker.data.qpos[[0, 3]], *walker.data.qvel])).all()
     walker.step(np.array([50, 50], np.float32))

@@ -12,7 +12,7 @@ from ees_mpi.outcomes import Batch
 from ees_mpi.policies import MLP, parameter_count
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco import buffers, gpu
-from ees_mpi.tasks.mujoco.cuda import passes
+from ees_mpi.tasks.mujoco.gpu_rollouts import passes
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 
 torch = pytest.importorskip("torch")
@@ -81,19 +81,19 @@ def test_batched_policies_equal_the_policy_of_each_individual(kind: str, width: 
         np.testing.assert_allclose(action[world], single.act(observation[world]), atol=1e-5, rtol=1e-5)
 
 
-def ledger(**settings: Any) -> tuple[Any, Any]:
-    """Return a ledger of four ants, and their state; Warp also works without a GPU."""
+def results(**settings: Any) -> tuple[Any, Any]:
+    """Return the results of four ants, and their state; Warp also works without a GPU."""
     warp = pytest.importorskip("warp")
     warp.init()
-    from ees_mpi.tasks.mujoco.ledger import Ledger
+    from ees_mpi.tasks.mujoco.gpu_results import GpuResults
 
     task = TASKS.build({"name": "mujoco", "model": "ant", "steps": 4, "behavior_steps": [2, 4], **settings})
-    plant = task.plant()
-    qpos, qvel = torch.full((4, plant.model.nq), 0.5), torch.ones(4, plant.model.nv)
+    robot_model = task.robot_model()
+    qpos, qvel = torch.full((4, robot_model.model.nq), 0.5), torch.ones(4, robot_model.model.nv)
     state = SimpleNamespace(qpos=qpos, qvel=qvel, start=(qpos.clone(), qvel.clone()), warmstart=torch.ones_like(qvel))
-    state.observation, state.position = torch.zeros(4, plant.observations), torch.zeros(4, 2)
-    state.action = torch.zeros(4, plant.model.nu)
-    notes = Ledger(plant, state, task, sampled=3)
+    state.observation, state.position = torch.zeros(4, robot_model.observations), torch.zeros(4, 2)
+    state.action = torch.zeros(4, robot_model.model.nu)
+    notes = GpuResults(robot_model, state, task, sampled=3)
     notes.watch_actions(state.action)
     return notes, state
 
@@ -113,7 +113,7 @@ def play(notes: Any, state: Any, steps: int, watched: list[int], spoil: dict[int
 
 
 def test_a_broken_world_is_invalid_and_harms_no_other_sums() -> None:
-    notes = play(*ledger(), 4, [1, 2], {2: ("qpos", 1, 5, np.nan)})
+    notes = play(*results(), 4, [1, 2], {2: ("qpos", 1, 5, np.nan)})
     assert notes.valid.tolist() == [True, False, True, True] and notes.length.tolist() == [4, 2, 4, 4]
     assert notes.observations[:2, 0].tolist() == [2, 4] and np.isfinite(notes.observations).all()
     assert (notes.observations[1, 1:14] == 2).all() and (notes.observations[1, 28:41] == 1).all()
@@ -124,26 +124,26 @@ def test_a_broken_world_is_invalid_and_harms_no_other_sums() -> None:
     [("qvel", 1, 5, 3001.0), ("position", 1, 1, 4.0), ("position", 1, 0, -2.0), ("action", 1, 2, np.nan)],
 )
 def test_a_robot_that_is_faster_than_any_robot_is_invalid_and_starts_again(spoil: tuple[str, int, int, float]) -> None:
-    notes, state = ledger()
+    notes, state = results()
     found = play(notes, state, 3, [], {2: spoil})
     assert found.valid.tolist() == [True, False, True, True] and found.length.tolist() == [3, 2, 3, 3]
     assert (state.qvel[1] == 1).all() and (state.warmstart[1] == 0).all() and (state.warmstart[2] == 1).all()
 
 
 def test_the_position_of_a_world_stays_where_its_rollout_ended() -> None:
-    notes = play(*ledger(terminate="environment"), 4, [3], {1: ("qpos", 3, 2, 1.5)})
+    notes = play(*results(terminate="environment"), 4, [3], {1: ("qpos", 3, 2, 1.5)})
     assert notes.length.tolist() == [4, 4, 4, 1] and notes.valid.all()
     assert notes.behavior[3].tolist() == [4, 0, 4, 0] and notes.fitness[3] == 4
     assert notes.observations[0, 0] == 1
 
 
 def test_buffers_are_measured_and_can_be_set() -> None:
-    plant = TASKS.build({"name": "mujoco", "model": "ant"}).plant()
-    measured = buffers.measured_buffers(plant)
+    robot_model = TASKS.build({"name": "mujoco", "model": "ant"}).robot_model()
+    measured = buffers.measured_buffers(robot_model)
     assert measured.contacts >= 12 and measured.constraints >= 64
     assert measured.contacts_of_each(10_000) == measured.contacts and measured.contacts_of_each(2) == 128
-    assert buffers.measured_buffers(plant, 5, 7) == buffers.Buffers(5, 7)
-    assert buffers.measured_buffers(plant, contacts=5).constraints == measured.constraints
+    assert buffers.measured_buffers(robot_model, 5, 7) == buffers.Buffers(5, 7)
+    assert buffers.measured_buffers(robot_model, contacts=5).constraints == measured.constraints
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ pytest.importorskip("pybullet")
 from support.physics import Client, opened
 
 from ees_mpi.tasks.bullet.world import pybullet
-from ees_mpi.tasks.mujoco.replica.engine import replica_plant
-from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
+from ees_mpi.tasks.mujoco.replica.robots import replica_model
+from ees_mpi.tasks.mujoco.walker import MujocoWalker
 
 ROBOTS = [Cheetah, Ant]
 
@@ -53,7 +53,7 @@ def test_sizes_and_starts_are_those_of_bullet(robot: type[PaperRobot]) -> None:
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_masses_inertias_centers_and_friction_are_those_of_bullet(robot: type[PaperRobot]) -> None:
     walker, client = in_bullet(robot)
-    model = replica_plant(robot.robot).model
+    model = replica_model(robot.robot).model
     links = {"torso": -1} | {info[12].decode(): info[0] for info in joints_of(client).values()}
     floor = pybullet.getDynamicsInfo(1 - client.robot, -1, client.number)[1]
     for body in range(1, model.nbody):
@@ -61,19 +61,21 @@ def test_masses_inertias_centers_and_friction_are_those_of_bullet(robot: type[Pa
         np.testing.assert_allclose(model.body_mass[body], facts[0], rtol=1e-6)
         np.testing.assert_allclose(model.body_inertia[body], facts[2], rtol=1e-6)
         np.testing.assert_allclose(model.body_ipos[body], facts[3], atol=1e-6)
-        np.testing.assert_allclose(replica_plant(robot.robot).rules.friction, facts[1] * floor, rtol=1e-6)
+        np.testing.assert_allclose(replica_model(robot.robot).rules.friction, facts[1] * floor, rtol=1e-6)
     walker.close()
 
 
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_torques_and_limits_are_those_of_bullet(robot: type[PaperRobot]) -> None:
     walker, client = in_bullet(robot)
-    plant, infos = replica_plant(robot.robot), joints_of(client)
-    for motor, joint in enumerate(plant.rules.joints.tolist()):
-        name = plant.model.joint(joint).name
-        power = plant.model.actuator_gear[motor, 0] / plant.rules.rate[motor]  # the axis of an ankle has length sqrt(2)
+    robot_model, infos = replica_model(robot.robot), joints_of(client)
+    for motor, joint in enumerate(robot_model.rules.joints.tolist()):
+        name = robot_model.model.joint(joint).name
+        power = (
+            robot_model.model.actuator_gear[motor, 0] / robot_model.rules.rate[motor]
+        )  # the axis of an ankle has length sqrt(2)
         np.testing.assert_allclose(power, walker.robot.powers[name], rtol=1e-6)
-        limits = plant.rules.lower[motor], plant.rules.upper[motor]
+        limits = robot_model.rules.lower[motor], robot_model.rules.upper[motor]
         np.testing.assert_allclose(limits, infos[name][8:10], rtol=1e-6)
     walker.close()
 
@@ -89,9 +91,9 @@ def pose_of(robot: type[PaperRobot], generator: np.random.Generator) -> Floats:
 
 def put(robot: type[PaperRobot], client: Client, qpos: Floats) -> None:
     """Put the robot in Bullet into the pose of a qpos of MuJoCo, at rest."""
-    infos, plant = joints_of(client), replica_plant(robot.robot)
-    names = [plant.model.joint(int(joint)).name for joint in plant.rules.joints]
-    places = dict(zip(names, qpos[plant.rules.qpos_at], strict=True))
+    infos, robot_model = joints_of(client), replica_model(robot.robot)
+    names = [robot_model.model.joint(int(joint)).name for joint in robot_model.rules.joints]
+    places = dict(zip(names, qpos[robot_model.rules.qpos_at], strict=True))
     if robot is Cheetah:
         places |= dict(zip(("ignorex", "ignorez", "ignorey"), qpos[:3], strict=True))
     else:
@@ -120,17 +122,17 @@ def test_static_poses_agree(robot: type[PaperRobot]) -> None:
 
 def largest_difference(robot: type[PaperRobot], change: str) -> float:
     """Return the largest difference of an observation in the air; `change`: what is wrong by 1 % in MuJoCo."""
-    plant, actions = replica_plant(robot.robot), np.random.default_rng(1).uniform(-1, 1, (4, robot.sizes[1]))
-    plant = dataclasses.replace(plant, model=copy.copy(plant.model))
+    robot_model, actions = replica_model(robot.robot), np.random.default_rng(1).uniform(-1, 1, (4, robot.sizes[1]))
+    robot_model = dataclasses.replace(robot_model, model=copy.copy(robot_model.model))
     if change == "mass":
-        plant.model.body_mass[plant.model.nbody - 1] *= 1.01
+        robot_model.model.body_mass[robot_model.model.nbody - 1] *= 1.01
     if change == "torque":
-        plant.model.actuator_gear[0] *= 1.01
+        robot_model.model.actuator_gear[0] *= 1.01
     if change == "observation":
-        wrong = plant.rules.lower.copy()
+        wrong = robot_model.rules.lower.copy()
         wrong[0] *= 1.01
-        plant = dataclasses.replace(plant, rules=dataclasses.replace(plant.rules, lower=wrong))
-    mujoco, (bullet, _) = MujocoWalker(plant, False, 0), in_bullet(robot)
+        robot_model = dataclasses.replace(robot_model, rules=dataclasses.replace(robot_model.rules, lower=wrong))
+    mujoco, (bullet, _) = MujocoWalker(robot_model, False, 0), in_bullet(robot)
     mujoco.reset()
     apart = [np.abs(mujoco.step(action)[0] - bullet.step(action)[0]).max() for action in actions.astype(np.float32)]
     bullet.close()

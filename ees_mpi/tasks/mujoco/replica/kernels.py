@@ -1,6 +1,6 @@
 """Replicas of Bullet's robots in MuJoCo Warp: Bullet's rules as Warp kernels; imports Warp.
 
-The arithmetic of `engine.py`, for all worlds at once: MuJoCo Warp computes positions, the mass matrix and inertial
+The arithmetic of `robots.py`, for all worlds at once: MuJoCo Warp computes positions, the mass matrix and inertial
 forces, the kernels here all the rest. Nothing takes memory in a step, for the sake of CUDA graphs.
 """
 

@@ -1,4 +1,4 @@
-"""Drag, accelerations and motion of many replicas as Warp kernels: the arithmetic of `engine.py`; imports Warp.
+"""Drag, accelerations and motion of many replicas as Warp kernels: the arithmetic of `robots.py`; imports Warp.
 
 One thread computes one world. The world is the last index of scratch memory, so that neighbouring threads read
 neighbouring numbers. A row of the mass matrix M has the ancestors of its degree of freedom as columns, and itself last.

@@ -8,7 +8,7 @@ import numpy as np
 from ees_mpi.contracts import Pixels, View
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
-from ees_mpi.tasks.mujoco.plant import Plant, library
+from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
 from ees_mpi.tasks.screen import draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 
@@ -18,18 +18,18 @@ DISTANCE = 4.0  # of Gymnasium's camera
 class MujocoWalker:
     """A robot that is controlled step by step, from the same start every time."""
 
-    def __init__(self, plant: Plant, terminates: bool, seed: int):
+    def __init__(self, robot_model: RobotModel, terminates: bool, seed: int):
         self._mujoco = mujoco = library()
-        self.plant, self.data = plant, mujoco.MjData(plant.model)
-        self.robot, self._start = plant.one(self.data), plant.start(seed)
+        self.robot_model, self.data = robot_model, mujoco.MjData(robot_model.model)
+        self.robot, self._start = robot_model.one(self.data), robot_model.start(seed)
         kinds = ("mjWARN_BADQPOS", "mjWARN_BADQVEL", "mjWARN_BADQACC", "mjWARN_BADCTRL")
         self._warnings = [getattr(mujoco.mjtWarning, kind) for kind in kinds]
-        self._height = plant.height if terminates else None
+        self._height = robot_model.height if terminates else None
         # Views of MuJoCo's memory, looked up once because each lookup costs a microsecond.
         self._qpos, self._qvel, self._ctrl = self.data.qpos, self.data.qvel, self.data.ctrl
-        self._longest, self._fastest = FASTEST * plant.step_seconds, FASTEST_COORDINATE**2
+        self._longest, self._fastest = FASTEST * robot_model.step_seconds, FASTEST_COORDINATE**2
         self._sound, self._place = True, self.robot.position()
-        self.step_seconds = plant.step_seconds
+        self.step_seconds = robot_model.step_seconds
         self._renderer: Any = None  # made by `set_camera`
 
     @property
@@ -45,18 +45,18 @@ class MujocoWalker:
         return bool(np.isfinite(self._qpos).all() and np.isfinite(self._qvel).all())
 
     def reseed(self, seed: int) -> None:
-        self._start = self.plant.start(seed)
+        self._start = self.robot_model.start(seed)
 
     def reset(self) -> Singles:
         """Return to the start and observe; the warm start of the solver is reset, too."""
-        self._mujoco.mj_resetData(self.plant.model, self.data)
+        self._mujoco.mj_resetData(self.robot_model.model, self.data)
         self._qpos[:], self._qvel[:] = self._start
         self.robot.reset()
         self._sound, self._place = True, self.robot.position()
         return self.robot.observation()
 
     def step(self, action: Singles) -> tuple[Singles, bool]:
-        np.maximum(np.minimum(action, self.plant.high), self.plant.low, out=self._ctrl)
+        np.maximum(np.minimum(action, self.robot_model.high), self.robot_model.low, out=self._ctrl)
         self.robot.step()
         before, self._place = self._place, self.robot.position()
         if not self._qvel.dot(self._qvel) <= self._fastest:  # faster than any robot can be, or NaN
@@ -69,7 +69,7 @@ class MujocoWalker:
 
     def limbs(self) -> Floats:
         """Return the limbs of the robot; shapes that are neither capsules nor cylinders are drawn as balls."""
-        model, kinds = self.plant.model, self._mujoco.mjtGeom
+        model, kinds = self.robot_model.model, self._mujoco.mjtGeom
         drawn = np.flatnonzero((model.geom_bodyid > 0) & (model.geom_type >= int(kinds.mjGEOM_SPHERE)))
         long = np.isin(model.geom_type[drawn], [int(kinds.mjGEOM_CAPSULE), int(kinds.mjGEOM_CYLINDER)])
         size, axis = model.geom_size[drawn], self.data.geom_xmat[drawn].reshape(-1, 3, 3)[:, :, 2]
@@ -81,7 +81,7 @@ class MujocoWalker:
     def set_camera(self, view: View) -> None:
         """Follow the robot with a camera; raise MissingExtra if MuJoCo cannot draw on this machine."""
         draw_without_a_screen()
-        mujoco, model = self._mujoco, self.plant.model
+        mujoco, model = self._mujoco, self.robot_model.model
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, view.width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, view.height)
         with silence():
@@ -94,7 +94,7 @@ class MujocoWalker:
         """Draw the robot."""
         if self._renderer is None:
             self.set_camera(View())
-        self._camera.lookat[:2] = self.data.xpos[self.plant.root][:2]
+        self._camera.lookat[:2] = self.data.xpos[self.robot_model.root][:2]
         self._renderer.update_scene(self.data, self._camera)
         pixels: Pixels = np.asarray(self._renderer.render())
         return pixels

@@ -12,31 +12,31 @@ from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels
+from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots
 from ees_mpi.tasks.mujoco.physics import Physics
-from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, upload_table
-from ees_mpi.tasks.mujoco.worlds import Worlds
+from ees_mpi.tasks.mujoco.robot_model import RobotModel
 
 FEW_WORLDS = 64  # robots from whose memory that of one is calculated
 
 
-def bytes_of_a_row(tools: Toolkit, task: WalkingTask, plant: Plant, width: int, buffers: Buffers) -> int:
+def bytes_of_a_row(tools: Toolkit, task: WalkingTask, robot_model: RobotModel, width: int, buffers: Buffers) -> int:
     """Return the memory of `width` robots with their noise, calculated from a few robots; also compiles the kernels."""
-    few = Physics(tools, plant, FEW_WORLDS, buffers)
+    few = Physics(tools, robot_model, FEW_WORLDS, buffers)
     few.step()
     tools.warp.synchronize_device(tools.device)
     of_a_world = -(-(1 + SCRATCH) * few.bytes() // FEW_WORLDS) + 4 * 4 * sum(task.layers)
     return width * of_a_world + 4 * task.parameters
 
 
-class GpuRollouts(Worlds):
+class GpuRollouts(GpuRobots):
     """Evaluates batches of individuals, all worlds in step."""
 
     def __init__(
         self,
         tools: Toolkit,
         task: WalkingTask,
-        plant: Plant,
+        robot_model: RobotModel,
         seed: int,
         noise_table: Singles,
         rows: int,
@@ -46,7 +46,7 @@ class GpuRollouts(Worlds):
     ):
         """Take all memory now; `width`: 2 for antithetic pairs, else 1."""
         self._table = upload_table(noise_table, tools.device)
-        super().__init__(tools, task, plant, seed, rows, width, buffers)
+        super().__init__(tools, task, robot_model, seed, rows, width, buffers)
         self.capacity, self._components, self._say = self.worlds, 0, say
 
     def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE, WalkingTask, along
 from ees_mpi.tasks.mujoco.physics import Physics
-from ees_mpi.tasks.mujoco.plant import Plant
+from ees_mpi.tasks.mujoco.robot_model import RobotModel
 
 LIMIT = 1e10  # MuJoCo's own: a larger number in the state counts as an error
 BLOCK = 32  # threads; larger blocks leave processors of the GPU without work
 HIGHEST = 3e38  # stands for no limit of the height
 
 
-class Ledger:
+class GpuResults:
     """Lengths, positions, validity and sums of observations of all worlds."""
 
-    def __init__(self, plant: Plant, physics: Physics, task: WalkingTask, sampled: int):
+    def __init__(self, robot_model: RobotModel, physics: Physics, task: WalkingTask, sampled: int):
         """Take memory on the device of the physics; `sampled`: the worlds whose observations are summed up, at most."""
         import torch
 
@@ -38,11 +38,11 @@ class Ledger:
         self._length, self._watched = (zeros(count, dtype=torch.int32) for count in (worlds, sampled))
         self._steps = zeros(worlds, dtype=torch.int64)
         self.step = self._steps[:1]  # the number of finished steps, on the device
-        self._position, self._places = zeros(worlds, plant.axes), zeros(worlds, len(marks), plant.axes)
+        self._position, self._places = zeros(worlds, robot_model.axes), zeros(worlds, len(marks), robot_model.axes)
         self._sums = zeros(sampled, 1 + 2 * size, dtype=torch.float64)
         self._marks = torch.tensor(marks, dtype=torch.int32, device=observation.device)
-        low, high = plant.height if task.terminate == "environment" and plant.height else (-HIGHEST, HIGHEST)
-        limits = [float(low), min(float(high), HIGHEST), FASTEST * plant.step_seconds]
+        low, high = (task.terminate == "environment" and robot_model.height) or (-HIGHEST, HIGHEST)
+        limits = [float(low), min(float(high), HIGHEST), FASTEST * robot_model.step_seconds]
         state = [*physics.start, physics.position, self._marks]
         kept = [self._steps, self._alive, self._valid, self._length, self._position, self._places]
         changed = [physics.qpos, physics.qvel, physics.warmstart]

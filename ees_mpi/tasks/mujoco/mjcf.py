@@ -14,7 +14,7 @@ from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import unknown
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.plant import Plant, library
+from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
 
 RESET_NOISE = 0.1  # of Gymnasium v5's robots, in qpos (uniform) and qvel (normal)
 INTEGRATORS = {"euler": "mjINT_EULER", "rk4": "mjINT_RK4", "implicitfast": "mjINT_IMPLICITFAST"}
@@ -40,7 +40,7 @@ ROBOTS = {
 
 
 @dataclass(frozen=True)
-class StatePlant(Plant):
+class StateRobotModel(RobotModel):
     """A robot that observes its qpos, except for the coordinates that the behaviour measures, and its qvel."""
 
     kept: NDArray[np.int64]  # the entries of qpos that are observed
@@ -67,21 +67,21 @@ class StatePlant(Plant):
 class OneStateRobot:
     """One robot on the CPU that observes its state."""
 
-    def __init__(self, plant: StatePlant, data: Any):
-        self._mujoco, self._plant, self._data = library(), plant, data
+    def __init__(self, robot_model: StateRobotModel, data: Any):
+        self._mujoco, self._robot_model, self._data = library(), robot_model, data
         # Views of MuJoCo's memory, looked up once because each lookup costs a microsecond.
         self._qpos, self._qvel = data.qpos, data.qvel
-        self._root = data.xpos[plant.root][: plant.axes]
+        self._root = data.xpos[robot_model.root][: robot_model.axes]
 
     def reset(self) -> None:
         """Compute the positions of the bodies."""
-        self._mujoco.mj_forward(self._plant.model, self._data)
+        self._mujoco.mj_forward(self._robot_model.model, self._data)
 
     def step(self) -> None:
-        self._mujoco.mj_step(self._plant.model, self._data, self._plant.sub_steps)
+        self._mujoco.mj_step(self._robot_model.model, self._data, self._robot_model.sub_steps)
 
     def observation(self) -> Singles:
-        return np.concatenate((self._qpos[self._plant.kept], self._qvel), dtype=np.float32, casting="same_kind")
+        return np.concatenate((self._qpos[self._robot_model.kept], self._qvel), dtype=np.float32, casting="same_kind")
 
     def position(self) -> list[float]:
         """Return the position of the root body."""
@@ -92,13 +92,15 @@ class OneStateRobot:
 class ManyStateRobots:
     """Robots in MuJoCo Warp that observe their states."""
 
-    def __init__(self, plant: StatePlant, tools: Toolkit, model: Any, data: Any, worlds: int):
-        self._step, self._model, self._data, self._sub_steps = tools.mujoco_warp.step, model, data, plant.sub_steps
+    def __init__(self, robot_model: StateRobotModel, tools: Toolkit, model: Any, data: Any, worlds: int):
+        self._step, self._model, self._data = tools.mujoco_warp.step, model, data
+        self._sub_steps = robot_model.sub_steps
         self._qpos, self._qvel = tools.warp.to_torch(data.qpos), tools.warp.to_torch(data.qvel)
-        self.position = tools.warp.to_torch(data.xpos)[:, plant.root, : plant.axes]
-        self.observation = self._qpos.new_zeros(worlds, plant.observations)
-        self._select, self._kept = tools.torch.index_select, tools.torch.from_numpy(plant.kept).to(self._qpos.device)
-        self._picked = self._qpos.new_zeros(worlds, len(plant.kept))
+        self.position = tools.warp.to_torch(data.xpos)[:, robot_model.root, : robot_model.axes]
+        self.observation = self._qpos.new_zeros(worlds, robot_model.observations)
+        self._select = tools.torch.index_select
+        self._kept = tools.torch.from_numpy(robot_model.kept).to(self._qpos.device)
+        self._picked = self._qpos.new_zeros(worlds, len(robot_model.kept))
 
     def reset(self) -> None:
         """Do nothing: qpos and qvel are the whole state."""
@@ -132,7 +134,7 @@ def _alone(model: str, text: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def load(model: str, xml: str, root: str, axes: int, integrator: str, sub_steps: int) -> StatePlant:
+def load(model: str, xml: str, root: str, axes: int, integrator: str, sub_steps: int) -> StateRobotModel:
     """Compile a built-in robot, or the user's MJCF text, and look up the root body."""
     mujoco, robot = library(), ROBOTS.get(model)
     text = "" if robot else _alone(model, xml or xml_text(model))
@@ -153,7 +155,7 @@ def load(model: str, xml: str, root: str, axes: int, integrator: str, sub_steps:
         raise ConfigError(f"task.root: {unknown(root, [name for name in names if name])}")
     limited = compiled.actuator_ctrllimited.astype(bool)
     low, high = compiled.actuator_ctrlrange.astype(np.float32).T
-    return StatePlant(
+    return StateRobotModel(
         compiled,
         body,
         axes,

@@ -1,6 +1,6 @@
 """What rollouts in MuJoCo need to know about a robot: its model, its start, and how it steps and observes.
 
-Two kinds of robots exist: those that observe their state (`model.py`: Gymnasium's and the user's), and the replicas of
+Two kinds of robots exist: those that observe their state (`mjcf.py`: Gymnasium's and the user's), and the replicas of
 Bullet's robots (`replica/`). Everything else in this folder works with both.
 """
 
@@ -46,7 +46,7 @@ class ManyRobots(Protocol):
 
 
 @dataclass(frozen=True)
-class Plant:
+class RobotModel:
     """A compiled model and the numbers that rollouts need."""
 
     model: Any  # mujoco.MjModel

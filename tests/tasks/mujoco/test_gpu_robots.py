@@ -8,9 +8,9 @@ from support.gpu_batch import mixed_batch, on_the_cpu, table
 
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import Buffers
-from ees_mpi.tasks.mujoco.cuda import GpuRollouts
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.walks import Walks
+from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts
+from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks
 
 STEPS = 13  # graphs of ten steps do not divide 13
 
@@ -24,17 +24,17 @@ def tools() -> Toolkit:
 
 
 def build(robot: str) -> tuple[Any, Any]:
-    from ees_mpi.tasks.mujoco.replica.engine import replica_plant
+    from ees_mpi.tasks.mujoco.replica.robots import replica_model
 
     settings = {"hidden": [16], "steps": STEPS, "behavior_steps": [4, STEPS], "observation_share": 1.0}
-    return TASKS.build({"name": robot, "engine": "mujoco", **settings}), replica_plant(robot)
+    return TASKS.build({"name": robot, "engine": "mujoco", **settings}), replica_model(robot)
 
 
 @pytest.mark.parametrize("robot", ["cheetah", "ant"])
 def test_a_batch_in_several_passes_gives_what_single_rollouts_give(tools: Toolkit, robot: str) -> None:
-    task, plant = build(robot)
+    task, robot_model = build(robot)
     noise, batch = table(task), mixed_batch(task)
-    rollouts = GpuRollouts(tools, task, plant, 5, noise, 2, 2, Buffers(1, 1))
+    rollouts = GpuRollouts(tools, task, robot_model, 5, noise, 2, 2, Buffers(1, 1))
     outcomes = rollouts.evaluate_batch(batch, np.zeros(task.observation_dim), np.ones(task.observation_dim))
     rollouts.close()
     for place, outcome in enumerate(outcomes):
@@ -49,11 +49,11 @@ def test_a_batch_in_several_passes_gives_what_single_rollouts_give(tools: Toolki
 
 
 def test_noisy_walks_are_recorded_step_by_step(tools: Toolkit) -> None:
-    task, plant = build("cheetah")
+    task, robot_model = build("cheetah")
     torch, generator = tools.torch, np.random.default_rng(0)
     theta = np.stack([task.initial(generator) for _ in range(2)])
     noise = generator.standard_normal((2, 3, STEPS, task.layers[-1])).astype(np.float32)
-    walks = Walks(tools, task, plant, 5, 2, 3, STEPS, Buffers(1, 1))
+    walks = GpuNoisyWalks(tools, task, robot_model, 5, 2, 3, STEPS, Buffers(1, 1))
     sampled = np.array([[True, False, False]] * 2)
     statistics = np.zeros(task.observation_dim), np.ones(task.observation_dim)
     found = walks.walk(torch.from_numpy(theta), torch.full((2, task.layers[-1]), 0.5), noise, sampled, statistics)

@@ -15,31 +15,40 @@ from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import Buffers, overflow_message, watched_worlds
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.physics import Physics
-from ees_mpi.tasks.mujoco.plant import Plant
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
+from ees_mpi.tasks.mujoco.robot_model import RobotModel
 
 STEPS_PER_GRAPH = 10
 
 Step = Callable[[], None]
 
 
-class Worlds:
+class GpuRobots:
     """One robot per world, in `rows` rows of `width` worlds; the worlds of a row share one row of noise."""
 
     def __init__(
-        self, tools: Toolkit, task: WalkingTask, plant: Plant, seed: int, rows: int, width: int, buffers: Buffers
+        self,
+        tools: Toolkit,
+        task: WalkingTask,
+        robot_model: RobotModel,
+        seed: int,
+        rows: int,
+        width: int,
+        buffers: Buffers,
     ):
         """Take all memory now."""
-        from ees_mpi.tasks.mujoco.ledger import Ledger  # imports Warp
+        from ees_mpi.tasks.mujoco.gpu_results import GpuResults  # imports Warp
 
-        self._tools, self._task, self._plant, self._seed, self._buffers = tools, task, plant, seed, buffers
+        self._tools, self._task, self._robot_model, self._seed, self._buffers = tools, task, robot_model, seed, buffers
         self._rows, self._width, self.worlds = rows, width, rows * width
         with tools.warp.ScopedDevice(tools.device):
-            self.physics = Physics(tools, plant, self.worlds, buffers)
+            self.physics = Physics(tools, robot_model, self.worlds, buffers)
         self._sampled = max(width, watched_worlds(task.observation_share, self.worlds))
-        self.ledger = Ledger(plant, self.physics, task, self._sampled)
+        self.results = GpuResults(robot_model, self.physics, task, self._sampled)
         self._noise = noise_rows(rows, task.parameters, tools.device)
-        self._low, self._high = (tools.torch.from_numpy(bound).to(tools.device) for bound in (plant.low, plant.high))
+        self._low, self._high = (
+            tools.torch.from_numpy(bound).to(tools.device) for bound in (robot_model.low, robot_model.high)
+        )
         self._steps_per_launch = min(STEPS_PER_GRAPH, task.steps)
         self._policy: BatchPolicy  # and the recorder and graphs below: made by `_prepare`
         self.recorder: Recorder
@@ -55,7 +64,7 @@ class Worlds:
     def _prepare(self, components: int) -> None:
         """Make the policies around so many means, and record the steps."""
         self._policy = self._policies(components)
-        self.ledger.watch_actions(self._policy.action)
+        self.results.watch_actions(self._policy.action)
         self.recorder = Recorder(self._tools)
         with self.recorder.on_stream():
             self._record()
@@ -74,8 +83,8 @@ class Worlds:
         self._launch_one()
         done = several + (1 if rest else several)
         self.recorder.synchronize()
-        simulated = done * self._plant.step_seconds
-        noted = int(self.ledger.step)
+        simulated = done * self._robot_model.step_seconds
+        noted = int(self.results.step)
         if noted != done or not math.isclose(self.physics.seconds(), simulated, rel_tol=1e-3):
             raise RuntimeError(
                 f"{done} steps were launched, {noted} were noted, and {self.physics.seconds():.3f} s "
@@ -87,12 +96,12 @@ class Worlds:
         self.observe()
         self.act()
         self.physics.step()
-        self.ledger.note()
+        self.results.note()
 
     def observe(self) -> None:
         """Observe, and add observations to their sums."""
         self.physics.observe()
-        self.ledger.add_observations()
+        self.results.add_observations()
 
     def act(self) -> None:
         """Write the actions to the controls."""
@@ -101,13 +110,13 @@ class Worlds:
 
     def _reset(self, watched: NDArray[np.int64], seeds: tuple[Any, Any] | None = None) -> None:
         """Put all worlds to the start of the task; the worlds of `seeds` (worlds, seeds) start from their seeds."""
-        qpos, qvel = (np.tile(part, (self.worlds, 1)) for part in self._plant.start(self._seed))
+        qpos, qvel = (np.tile(part, (self.worlds, 1)) for part in self._robot_model.start(self._seed))
         if seeds is not None:
-            starts = {seed: self._plant.start(seed) for seed in set(seeds[1].tolist())}
+            starts = {seed: self._robot_model.start(seed) for seed in set(seeds[1].tolist())}
             for world, seed in zip(seeds[0].tolist(), seeds[1].tolist(), strict=True):
                 qpos[world], qvel[world] = starts[seed]
         self.physics.reset(qpos.astype(np.float32), qvel.astype(np.float32))
-        self.ledger.reset(watched)
+        self.results.reset(watched)
 
     def _run(self, worlds: NDArray[np.int64]) -> Outcomes:
         """Do all steps of the rollouts; return the results of some worlds, with all sums. Call it on the stream."""
@@ -116,7 +125,7 @@ class Worlds:
             self._launch()
         for _ in range(rest):
             self._launch_one()
-        results = self.ledger.read(worlds)
+        results = self.results.read(worlds)
         dropped = int(np.bitwise_or.reduce(self.physics.overflow()[worlds][results.valid], initial=0))
         message = overflow_message(dropped, self._tools.mujoco_warp.OverflowType, self._buffers)
         if message:

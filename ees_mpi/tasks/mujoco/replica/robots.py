@@ -1,4 +1,4 @@
-"""The replicas of Bullet's robots as plants: Bullet's rules around the steps of MuJoCo, on the CPU; the engine."""
+"""The replicas of Bullet's robots: Bullet's rules around the steps of MuJoCo, on the CPU; and their engine."""
 
 import math
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ import numpy as np
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.plant import ManyRobots, Plant, library
 from ees_mpi.tasks.mujoco.replica import rules as bullet
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS, TIME_STEP, XML
 from ees_mpi.tasks.mujoco.replica.impulses import Impulses
 from ees_mpi.tasks.mujoco.replica.rules import JOINTS_AT, Rules
+from ees_mpi.tasks.mujoco.robot_model import ManyRobots, RobotModel, library
 from ees_mpi.tasks.paper_robots import PaperRobot
 
 
@@ -115,7 +115,7 @@ class OneReplica:
 
 
 @dataclass(frozen=True)
-class ReplicaPlant(Plant):
+class ReplicaModel(RobotModel):
     """One of Bullet's robots in MuJoCo."""
 
     rules: Rules
@@ -136,15 +136,15 @@ class ReplicaPlant(Plant):
 
 
 @lru_cache(maxsize=2)
-def replica_plant(robot: str) -> ReplicaPlant:
+def replica_model(robot: str) -> ReplicaModel:
     """Compile a robot, cheetah or ant."""
     model = library().MjModel.from_xml_string(XML[robot]())
     ones, rules = np.ones(model.nu, np.float32), bullet.rules_of(robot, model)
     height = None if rules.planar else (bullet.LOWEST, float("inf"))
     axes = 1 if rules.planar else 2
-    return ReplicaPlant(model, int(model.body("torso").id), axes, SUB_STEPS, -ones, ones, height, rules)
+    return ReplicaModel(model, int(model.body("torso").id), axes, SUB_STEPS, -ones, ones, height, rules)
 
 
 def replica_engine(task: PaperRobot) -> MujocoEngine:
     """Return MuJoCo as the engine of one of the paper's tasks; MuJoCo solves no contacts here, so buffers are tiny."""
-    return MujocoEngine(task, lambda: replica_plant(task.robot), contacts=1, constraints=1)
+    return MujocoEngine(task, lambda: replica_model(task.robot), contacts=1, constraints=1)

@@ -11,21 +11,21 @@ from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.plant import Plant
-from ees_mpi.tasks.mujoco.rollouts import MujocoWalker
-from ees_mpi.tasks.mujoco.worlds import STEPS_PER_GRAPH, Worlds
+from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots
+from ees_mpi.tasks.mujoco.robot_model import RobotModel
+from ees_mpi.tasks.mujoco.walker import MujocoWalker
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
 
 
-class Walks(Worlds):
+class GpuNoisyWalks(GpuRobots):
     """Robots of `policies` policies, `rollouts` of each; a row of worlds has one policy."""
 
     def __init__(
         self,
         tools: Toolkit,
         task: WalkingTask,
-        plant: Plant,
+        robot_model: RobotModel,
         seed: int,
         policies: int,
         rollouts: int,
@@ -34,9 +34,9 @@ class Walks(Worlds):
     ):
         """Take all memory now, and record the steps."""
         shortened = msgspec.structs.replace(task, steps=steps)
-        super().__init__(tools, shortened, plant, seed, policies, rollouts, buffers)
+        super().__init__(tools, shortened, robot_model, seed, policies, rollouts, buffers)
         torch, self.device = tools.torch, tools.device
-        walker = MujocoWalker(plant, terminates=False, seed=seed)
+        walker = MujocoWalker(robot_model, terminates=False, seed=seed)
         walker.reset()
         self._start = torch.tensor(walker.position, dtype=torch.float32, device=self.device)
 
@@ -44,7 +44,7 @@ class Walks(Worlds):
             return torch.zeros((steps + SPARE, self.worlds, size), dtype=torch.float32, device=self.device)
 
         self._drawn, self._seen, self._acted, self._places = (
-            track(size) for size in (task.layers[-1], task.layers[0], task.layers[-1], plant.axes)
+            track(size) for size in (task.layers[-1], task.layers[0], task.layers[-1], robot_model.axes)
         )
         self._stds, self._now = torch.zeros_like(self._drawn[0]), torch.zeros_like(self._drawn[:1])
         self._number = torch.zeros(1, dtype=torch.int64, device=self.device)
