@@ -18,7 +18,7 @@ from support.run_files import edited
 
 import ees_mpi
 from ees_mpi.registry.trust import FromFile, Permitted
-from ees_mpi.store import texts
+from ees_mpi.store import hdf5
 
 TASK = """
 import numpy as np
@@ -73,9 +73,9 @@ def plain_with(folder: Path, section: str, text: str) -> None:
     """Write a run file of a built-in task, and replace a section of its config."""
     done("train", "interference-maxvar", *sets("run.generations=1", "population.size=20"), "--out", "plain.h5")
     with edited(folder / "plain.h5") as file:
-        tables = texts.attributes(file)["config"].split("\n\n")
+        tables = hdf5.attributes(file)["config"].split("\n\n")
         kept = [table for table in tables if not table.startswith((f"[{section}]", f"[{section}."))]
-        texts.put(file, {"config": "\n\n".join([*kept, f"[{section}]\n{text}\n"])})
+        hdf5.put(file, {"config": "\n\n".join([*kept, f"[{section}]\n{text}\n"])})
 
 
 def ran() -> bool:
@@ -286,9 +286,9 @@ def test_a_helper_in_the_present_folder_does_not_replace_the_trained_one(
 )
 def test_other_settings_of_the_trained_code_ask(mine: Path, setting: str) -> None:
     with edited(mine) as file:
-        config = texts.attributes(file)["config"]
+        config = hdf5.attributes(file)["config"]
         assert "factor = 2.0" in config
-        texts.put(file, {"config": config.replace("factor = 2.0", setting)})
+        hdf5.put(file, {"config": config.replace("factor = 2.0", setting)})
     code, line = refusal(*VERIFY)
     assert code == 3 and "point:Point" in line and not ran()
 
@@ -298,8 +298,8 @@ def test_another_key_or_name_of_the_trained_module_asks(mine: Path) -> None:
     done("train", "own.toml", "--out", "other.h5")
     forget_modules()
     with edited(mine) as file:
-        config = texts.attributes(file)["config"]
-        texts.put(file, {"config": config.replace("point:Point", "point:Other")})
+        config = hdf5.attributes(file)["config"]
+        hdf5.put(file, {"config": config.replace("point:Point", "point:Other")})
     code, line = refusal(*VERIFY)
     assert code == 3 and "point:Other" in line and not ran()
 
@@ -407,13 +407,13 @@ def test_values_that_a_library_gets_are_noted_by_value(folder: Path) -> None:
     done(*WORDS)
     done(*VERIFY)
     with edited(folder / "run.h5") as file:
-        config = texts.attributes(file)["config"]
-        texts.put(file, {"config": config.replace("rgb_array", "human")})
+        config = hdf5.attributes(file)["config"]
+        hdf5.put(file, {"config": config.replace("rgb_array", "human")})
     code, line = refusal(*VERIFY)
     assert code == 3 and "task.env_settings.render_mode = 'human'" in line
     forget_notes()
     with edited(folder / "run.h5") as file:
-        texts.put(file, {"config": config})
+        hdf5.put(file, {"config": config})
     assert refusal(*VERIFY)[0] == 3
 
 

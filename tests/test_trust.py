@@ -19,7 +19,7 @@ from ees_mpi.analysis import report, report_charts
 from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
 from ees_mpi.registry.plugins import imported
-from ees_mpi.store import texts
+from ees_mpi.store import hdf5
 
 BUILT_IN = {"env": "CartPole-v1"}
 OWN: dict[str, Any] = {  # sections that name code: the examples of a page, and two more
@@ -161,9 +161,9 @@ def test_a_stranger_cannot_open_a_file_through_an_environment(folder: Path) -> N
     be_another_user()
     os.mkfifo(folder / "pipe.xml")  # reading it would wait for ever
     with edited(folder / "run.h5") as file:
-        config = texts.attributes(file)["config"]
+        config = hdf5.attributes(file)["config"]
         changed = config.replace("[task.env_settings]", "[task.env_settings]\nxml_file = 'pipe.xml'")
-        texts.put(file, {"config": changed})
+        hdf5.put(file, {"config": changed})
     for command in (("verify", "run.h5"), ("resume", "run.h5", "--generations", "9")):
         code, line = refusal(*command)
         assert code == 3 and "task.env_settings.xml_file = 'pipe.xml'" in line and "--trust" in line

@@ -26,7 +26,7 @@ from ees_mpi.contracts import Drawable, Evaluator, Limbed, Placed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
 from ees_mpi.foreign.policy_files import PolicySource
-from ees_mpi.generation.repeats import Repeated, as_logged
+from ees_mpi.generation.reevaluation import Repeated, as_logged
 from ees_mpi.generation.rollouts import outcome_of
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import pack

@@ -14,7 +14,7 @@ import torch
 from ees_mpi.config import Config
 from ees_mpi.errors import before_rollouts
 from ees_mpi.generation.evaluation import choose_device, describe_device
-from ees_mpi.generation.repeats import Repeated, as_logged, logged
+from ees_mpi.generation.reevaluation import Repeated, as_logged, logged
 from ees_mpi.generation.results import Clock, Record, Unfinished, check_enough, describe, evaluates_mean
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import adapted
@@ -23,7 +23,7 @@ from ees_mpi.maml.outer import learning_tasks, outer_step
 from ees_mpi.maml.rollouts import Pairs, Sampler, direction_of, draws, maml_of, theta_of
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, Singles, unpack
-from ees_mpi.populations.tasks import Tasks
+from ees_mpi.populations.maml_tasks import MamlTasks
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run
 
@@ -33,7 +33,7 @@ class MamlJob:
     """A run of MAML on this rank; `work`: the rollouts of its tasks."""
 
     config: Config
-    tasks: Tasks
+    tasks: MamlTasks
     work: "CpuTasks | GpuTasks"
     ranks: Ranks
     described: dict[str, str]  # the device as the session of a run file records it
@@ -91,7 +91,7 @@ class MamlJob:
     @classmethod
     def open(cls, config: Config, ranks: Ranks) -> "MamlJob":
         """Open the robots of this rank, on the device that all ranks agree on."""
-        if not isinstance(config.population, Tasks):
+        if not isinstance(config.population, MamlTasks):
             raise TypeError("expected a population of tasks")
         wanted = (config.task.device if opener(config.task) else "") or "cpu"
         device, drivers = choose_device(config, ranks, wanted)

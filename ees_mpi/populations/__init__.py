@@ -8,7 +8,7 @@ POPULATIONS = Family(
         "normal": "ees_mpi.populations.normal:Normal",
         "mixture": "ees_mpi.populations.mixture:Mixture",
         "diagonal": "ees_mpi.populations.diagonal:Diagonal",
-        "tasks": "ees_mpi.populations.tasks:Tasks",
+        "tasks": "ees_mpi.populations.maml_tasks:MamlTasks",
         "custom": "ees_mpi.populations.custom:CustomPopulation",
     },
     default="normal",

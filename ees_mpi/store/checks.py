@@ -9,7 +9,7 @@ import h5py
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.store import chunks, layout, records, texts
+from ees_mpi.store import chunks, hdf5, layout, records
 from ees_mpi.store.records import Columns, Entry
 
 ADVICE = "The rest can be read with open_run and h5py, and `train --from RUN.h5@G` starts from the mean of generation G"
@@ -19,12 +19,12 @@ TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "star
 
 def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
     """Return the root attributes of a run file; raise an error if they do not have their hash or are no texts."""
-    attributes = texts.attributes(file)
+    attributes = hdf5.attributes(file)
     if attributes.get("format") == "ees_mpi adaptation":
         raise RunFileError(f"{path} is an adaptation file, made by `ees-mpi adapt`; expected a run file")
     if attributes.get("format") != layout.FORMAT:
         raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
-    for name in (*TEXTS, texts.SHA256):
+    for name in (*TEXTS, hdf5.SHA256):
         if not isinstance(attributes.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
     if len(bytes.fromhex(attributes["run_id"])) != 16:
@@ -136,7 +136,7 @@ def newer(entries: Sequence[Entry], have: int, path: Path) -> list[Entry]:
 
 def whole_state(file: h5py.File, attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state in the group `final`; raise a ValueError if it does not have its digest."""
-    state = texts.datasets(file["final"])
+    state = hdf5.datasets(file["final"])
     written = file["generations/state_sha256"]
     have = len(written)
     expected = chunks.read(written, have - 1, have)[0].decode("ascii") if have else attributes["first_state_sha256"]

@@ -18,7 +18,7 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.outcomes import Arrays
-from ees_mpi.store import checks, chunks, layout, records, sessions, texts
+from ees_mpi.store import checks, chunks, hdf5, layout, records, sessions
 from ees_mpi.store.journal import path_of, sync_folder
 from ees_mpi.store.records import Entry
 from ees_mpi.store.safety import damage_reported, open_hdf5
@@ -43,18 +43,18 @@ def build(
 ) -> None:
     """Write a run file without generations; `names`: of its arrays; `sizes`: of their axes."""
     with _in_memory(fresh) as file:
-        texts.put_root(file, attributes)
+        hdf5.put_root(file, attributes)
         _make_generations(file.create_group("generations"), layout.fields(config), names, sizes)
         sessions.write(file, [])
-        texts.put_datasets(file.create_group("final"), state)
+        hdf5.put_datasets(file.create_group("final"), state)
 
 
 def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a small file of arrays by path, with the same checksums as a run file; see `reader.read_arrays`."""
     with _in_memory(path) as file:
-        texts.put_datasets(file, arrays)
-        sha256 = texts.digest_of(texts.datasets(file))
-        texts.put_root(file, {"format_version": layout.FORMAT_VERSION, **attributes, "sha256": sha256})
+        hdf5.put_datasets(file, arrays)
+        sha256 = hdf5.digest_of(hdf5.datasets(file))
+        hdf5.put_root(file, {"format_version": layout.FORMAT_VERSION, **attributes, "sha256": sha256})
 
 
 @contextmanager
@@ -84,7 +84,7 @@ def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str) -> No
         shutil.copymode(path, fresh)
         need = sum(2 * len(record.data) for record in entries) + 2 * sum(array.nbytes for array in state.values())
         with damage_reported(path), growing(fresh, need) as file:
-            attributes = texts.attributes(file)
+            attributes = hdf5.attributes(file)
             if attributes.get("run_id") != run_id:
                 raise RunFileError(
                     f"{path} now holds another run: it was replaced while this run was writing. It is left as it is; "
@@ -138,11 +138,11 @@ def _fold_into(
         chunks.append(group[layout.GENERATION], np.arange(have, have + len(rows)))
         for name in table.dtype.names or ():
             chunks.append(group[name], table[name])
-        texts.put_datasets(file["final"], state)
+        hdf5.put_datasets(file["final"], state)
     configs = [record for record in entries if record.kind in ("session", "config")]
     if configs:
-        config = texts.text(configs[-1].arrays["config"].item())
-        texts.put(file, {"config": config, texts.SHA256: texts.sha256({**attributes, "config": config})})
+        config = hdf5.text(configs[-1].arrays["config"].item())
+        hdf5.put(file, {"config": config, hdf5.SHA256: hdf5.sha256({**attributes, "config": config})})
 
 
 def _make_generations(group: h5py.Group, fields: Mapping[str, Any], names: Iterable[str], sizes: Any) -> None:
@@ -154,7 +154,7 @@ def _make_generations(group: h5py.Group, fields: Mapping[str, Any], names: Itera
         group[axis].make_scale(axis)
     for name in names:
         dataset = chunks.create(group, name, tuple(sizes[axis] for axis in fields[name].axes), fields[name].dtype)
-        texts.put(dataset, {"about": fields[name].about})
+        hdf5.put(dataset, {"about": fields[name].about})
         for place, axis in enumerate((layout.GENERATION, *fields[name].axes)):
             dataset.dims[place].attach_scale(group[axis])
 

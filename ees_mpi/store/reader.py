@@ -14,7 +14,7 @@ from ees_mpi.config import Config, parse
 from ees_mpi.errors import MissingExtra, RunFileError
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
-from ees_mpi.store import checks, chunks, journal, layout, records, sessions, texts
+from ees_mpi.store import checks, chunks, hdf5, journal, layout, records, sessions
 from ees_mpi.store.safety import damage_reported, open_hdf5
 
 
@@ -108,7 +108,7 @@ class Run(Mapping[str, Series]):
         text = self._attributes["config"]
         for record in self.journal_records:
             if record.kind in ("session", "config"):  # a later session may train more generations
-                text = texts.text(record.arrays["config"].item())
+                text = hdf5.text(record.arrays["config"].item())
         self.config: Config = parse(text, source=f"the config in {self.path}", trust=self._trust, stored=True)
         noise = self.config.noise_seed, self.config.noise.size
         if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
@@ -372,10 +372,10 @@ def open_run(path: str | Path, trust: bool = False, allow_damaged_journal: bool 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Return the attributes and the arrays by path of a file of `fold.write_arrays`; `kind`: its format."""
     with open_hdf5(path) as file, damage_reported(path):
-        attributes = texts.attributes(file)
+        attributes = hdf5.attributes(file)
         if attributes.get("format") != kind:
             raise RunFileError(f"{path} is not a file of the kind {kind!r}")
-        arrays = texts.datasets(file)
-    if attributes.get("sha256") != texts.digest_of(arrays):  # HDF5's checksum of zeros is zero
+        arrays = hdf5.datasets(file)
+    if attributes.get("sha256") != hdf5.digest_of(arrays):  # HDF5's checksum of zeros is zero
         raise RunFileError(f"{path} is damaged: its arrays do not have the digest in it")
     return attributes, arrays

@@ -18,7 +18,7 @@ from pathlib import Path
 import h5py
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
-from ees_mpi.store import texts
+from ees_mpi.store import hdf5
 from ees_mpi.store.layout import FORMAT_VERSION
 
 OBJECTS = 2000  # at most, in one file; a run file has less than 100
@@ -116,7 +116,7 @@ def check_ours(path: Path) -> None:
         return
     try:
         with open_hdf5(path) as file, damage_reported(path):
-            ours = str(texts.attributes(file).get("format", "")).startswith("ees_mpi ")
+            ours = str(hdf5.attributes(file).get("format", "")).startswith("ees_mpi ")
     except RunFileError:
         ours = False
     if not ours:

@@ -6,7 +6,7 @@ from typing import Any
 
 import h5py
 
-from ees_mpi.store import chunks, layout, texts
+from ees_mpi.store import chunks, hdf5, layout
 from ees_mpi.store.records import Entry
 
 Session = dict[str, Any]
@@ -21,7 +21,7 @@ def read(file: h5py.File) -> list[Session]:
         raise ValueError(f"its {count} sessions are not numbered from 0, or too many")
     columns = {name: chunks.read(group[name], 0, count).tolist() for name in ("session", *layout.SESSIONS)}
     rows = zip(*columns.values(), strict=True)
-    return [dict(zip(columns, map(texts.text, row), strict=True)) for row in rows]
+    return [dict(zip(columns, map(hdf5.text, row), strict=True)) for row in rows]
 
 
 def with_new(writers: Sequence[Session], entries: Sequence[Entry]) -> list[Session]:
@@ -29,7 +29,7 @@ def with_new(writers: Sequence[Session], entries: Sequence[Entry]) -> list[Sessi
     found = list(writers)
     for record in entries:
         if record.kind == "session" and record.arrays["session"] >= len(found):
-            values = {name: texts.text(array.item()) for name, array in record.arrays.items()}
+            values = {name: hdf5.text(array.item()) for name, array in record.arrays.items()}
             found.append({**values, "end": values["start"]})
     return found
 
@@ -58,5 +58,5 @@ def write(file: h5py.File, writers: Sequence[Session]) -> None:
         dtype: Any = kind
         if kind == "str":
             values = [value.encode("utf-8", "surrogateescape") for value in values]
-            dtype = texts.fixed(max(map(len, values), default=1))
+            dtype = hdf5.fixed(max(map(len, values), default=1))
         chunks.append(chunks.create(group, name, (), dtype, rows=1), values)

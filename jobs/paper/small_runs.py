@@ -23,10 +23,10 @@ from ees_mpi.commands.export import export_policy
 from ees_mpi.commands.signal import step_lengths
 from ees_mpi.commands.verify import learned_after
 from ees_mpi.config import Evolution
+from ees_mpi.store.hdf5 import attributes
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.store.safety import open_hdf5
-from ees_mpi.store.texts import attributes
 from ees_mpi.tasks.locomotion import PolicyTask
 
 THIN = 1000  # offspring of a small population, at most

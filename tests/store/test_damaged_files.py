@@ -19,7 +19,7 @@ from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import first_state
-from ees_mpi.store import fold, journal, reader, records, texts
+from ees_mpi.store import fold, hdf5, journal, reader, records
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
@@ -358,7 +358,7 @@ def test_a_loop_of_links_is_refused(tmp_path: Path) -> None:
 def test_missing_and_ill_shaped_parts_with_right_hashes_are_a_sentence(name: str, value: object, copied: Path) -> None:
     with h5py.File(copied, "r+") as file:
         if name in file.attrs:
-            texts.put(file, {name: value})
+            hdf5.put(file, {name: value})
         else:
             del file[name]
         if name not in file.attrs and value is not None:

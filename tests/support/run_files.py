@@ -8,7 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from ees_mpi.store import records, texts
+from ees_mpi.store import hdf5, records
 from support.program import TESTS
 
 
@@ -50,13 +50,13 @@ def edited(path: Path) -> Iterator[h5py.File]:
 
 def renew(file: h5py.File) -> None:
     """Renew the digest of the state and that of the attributes, whose texts get a fixed length."""
-    values = {name: texts.text(value) for name, value in file.attrs.items() if name != texts.SHA256}
-    digest, rows = records.state_sha256(texts.datasets(file["final"])), file["generations/state_sha256"]
+    values = {name: hdf5.text(value) for name, value in file.attrs.items() if name != hdf5.SHA256}
+    digest, rows = records.state_sha256(hdf5.datasets(file["final"])), file["generations/state_sha256"]
     if len(rows):
         rows[-1] = digest
     else:
         values["first_state_sha256"] = digest
-    texts.put_root(file, values)
+    hdf5.put_root(file, values)
 
 
 def flipped(path: Path, name: str, row: int = 0, bit: int = 3) -> None:

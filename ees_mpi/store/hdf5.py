@@ -1,4 +1,4 @@
-"""Attributes and small groups of a file. A stranger may have made it, so everything read is bounded."""
+"""Attributes and small groups of an HDF5 file. A stranger may have made it, so everything read is bounded."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -11,7 +11,7 @@ from ees_mpi.populations.normal import SMALLEST_STD, Normal
 from ees_mpi.registry import key
 
 
-class Tasks(Rows, frozen=True):
+class MamlTasks(Rows, frozen=True):
     """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
 
     size: Annotated[int, key("The number of tasks in an outer iteration.", "tasks", ge=2)] = 40
