@@ -378,6 +378,7 @@ class Rows(Part, frozen=True):
     components = 1  # K
     antithetic = False  # whether individuals come in pairs of opposite sign
     isotropic = True  # whether an individual is mean + sign * std * noise, with one std for all
+    learns_std = False  # whether each parameter has a learned std, which `stds` returns
 
     def learned(self, means: Singles) -> Arrays:
         """Return the learned arrays before the first generation, from initial means [K, D]."""
@@ -386,6 +387,10 @@ class Rows(Part, frozen=True):
     def clip(self, learned: Arrays) -> Arrays:
         """Return the learned arrays after a step, within their limits; a mean has none."""
         return learned
+
+    def stds(self, learned: Arrays) -> Singles:
+        """Return the std [D] of each parameter, of a population that learns them."""
+        raise NotImplementedError
 
     def offspring(self, count: int, std: float | None) -> "Population":
         """Return the population of `count` independent offspring of the same means."""

@@ -196,7 +196,7 @@ def step_lengths(population: Population, learned: Arrays, following: Arrays) -> 
 
 def stds_of(population: Population, learned: Arrays) -> Floats:
     """Return the std of each parameter [D], or the one std of all."""
-    std = population.stds(learned) if hasattr(population, "stds") else population.std
+    std = population.stds(learned) if population.learns_std else population.std
     return np.asarray(std, np.float64)
 
 

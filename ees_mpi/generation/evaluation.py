@@ -51,7 +51,6 @@ class Evaluation:
         self.config, self.noise, self.ranks = config, noise, ranks
         self._evaluator: Evaluator | None = None
         self._batches: BatchEvaluator | None = None
-        self._stds = getattr(config.population, "stds", None)  # of a population with a std for each parameter
         self.device, self._drivers = choose_device(config, ranks, device or config.task.device or "cpu")
         self.described = describe_device(ranks, self.device, self._drivers)
         with ranks.together(), before_rollouts():
@@ -126,22 +125,22 @@ class Evaluation:
 
         The unperturbed mean has sign 0.
         """
-        draw, size, seeds = work.draw, self.config.population.size, None
+        draw, population, seeds = work.draw, self.config.population, None
         if not has_one_start(self.config):
             seeds = np.array([start_seeds(self.config, generation, one) for one in index.tolist()], np.int64).T.ravel()
             index = np.tile(index, self.config.task.rollouts)
-        perturbed = index < size
+        perturbed = index < population.size
         place = np.where(perturbed, index, 0)
         return Batch(
             index,
             work.learned["mean"],
-            self.config.population.std,
+            population.std,
             np.where(perturbed, draw.offset[place], 0),
             np.where(perturbed, draw.sign[place], 0).astype(np.int8),
             np.where(perturbed, draw.parent[place], 0).astype(np.int32),
             perturbed & work.observe[place],
             seeds,
-            stds=self._stds(work.learned) if self._stds else None,
+            stds=population.stds(work.learned) if population.learns_std else None,
         )
 
     def from_starts(
@@ -221,7 +220,7 @@ def opened_on_gpu(ranks: Ranks, drivers: Mapping[int, str], opened: Callable[[Sa
 
 
 def _problem(config: Config, drivers: dict[int, str]) -> str:
-    if not config.population.isotropic and not hasattr(config.population, "stds"):
+    if not config.population.isotropic and not config.population.learns_std:
         return f"GPUs evaluate individuals mean + sign * std * noise only, not those of {config.population_name}"
     if config.task.rollouts > 1 and not config.task.starts:
         return "GPUs evaluate one rollout of an individual, and task.rollouts is larger"

@@ -35,6 +35,7 @@ class Diagonal(Normal, frozen=True, kw_only=True):
     std_ceiling: Annotated[Limit, key("The largest std of a parameter; not set: std * 1000.")] = None
 
     isotropic = False
+    learns_std = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

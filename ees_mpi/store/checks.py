@@ -59,7 +59,7 @@ def check_shapes(file: h5py.File, config: Config, path: Path) -> dict[str, int]:
     arrays, columns = dict(file["generations"]), dict(file["sessions"])  # each is opened once
     groups = (*layout.TOGETHER, tuple(config.method.fields))  # a file has all or none of the arrays of each group
     needed = [name for names in groups if any(name in arrays for name in names) for name in names]
-    needed += [*layout.NEEDED, layout.GENERATION, *(["std"] if hasattr(config.population, "stds") else [])]
+    needed += [*layout.NEEDED, layout.GENERATION, *(["std"] if config.population.learns_std else [])]
     missing = [f"generations/{name}" for name in needed if name not in arrays]
     missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS) if name not in columns]
     if missing:

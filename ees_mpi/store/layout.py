@@ -84,7 +84,7 @@ def axis_sizes(config: Config) -> dict[str, int]:
         "parameter": config.task.parameters,
         "observation_dim": config.task.observation_dim,
         "observation_sum": 1 + 2 * config.task.observation_dim if config.task.observation_dim else 0,
-        "learned_std": int(hasattr(config.population, "stds")),  # 1: the population learns `std`
+        "learned_std": int(config.population.learns_std),  # 1: the population learns `std`
         "learned_number": 0,
         **config.method.file_axes(config.task, config.population),
     }
