@@ -24,7 +24,7 @@ from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import replaced
 from ees_mpi.generation.evaluation import Evaluation, from_starts
-from ees_mpi.generation.results import Adapted
+from ees_mpi.generation.results import AdaptedPolicy
 from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
@@ -98,7 +98,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             raise ConfigError(f"--direction {direction}: the behaviour has one number; expected left or right")
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":
-        from ees_mpi.maml.adapting import by_gradient  # imports torch
+        from ees_mpi.maml.adaptation import by_gradient  # imports torch
 
         state = replace(parent.state, moments=parent.inherited)
         adapted = by_gradient(ranks, config, state, parent.about["generation"])
@@ -129,7 +129,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     return out
 
 
-def _write_policy(out: Path, task: PolicyTask, parent: Parent, adapted: Adapted) -> None:
+def _write_policy(out: Path, task: PolicyTask, parent: Parent, adapted: AdaptedPolicy) -> None:
     """Write the adapted parameters as an exported policy; MAML adapts what the run passes on, too."""
     state, config, about = parent.state, parent.config, parent.about
     others = {name: array for name, array in state.learned.items() if name != "mean"}
@@ -168,14 +168,14 @@ def _to_adapt(config: Config, request: AdaptRequest, one_start: bool) -> Config:
     return config
 
 
-def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[Adapted, Evaluation]:
+def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[AdaptedPolicy, Evaluation]:
     """Return the mutation that goes farthest in the direction of the task; the evaluation is used for scoring, too."""
     drawn, noise = draw(ranks, parent, "adapt", parent.about["generation"])
     evaluation = Evaluation(config, noise, ranks)
     outcomes = offspring_of(evaluation, parent.state.learned, drawn, parent.statistics)
     best = int(np.argmax(np.where(outcomes.valid, outcomes.fitness, -np.inf)))
     chosen = _how_chosen(config)
-    adapted = Adapted(
+    adapted = AdaptedPolicy(
         config.population.individual(parent.state.learned, drawn, best, noise),
         "mutation",
         {

@@ -26,7 +26,7 @@ class Unfinished(Exception):
     """A stop request came in mid-generation, on every rank. The generation is lost, and begins again."""
 
 
-class Adapted(NamedTuple):
+class AdaptedPolicy(NamedTuple):
     """A policy that was adapted to a direction, before it is scored; see `commands.adapt`."""
 
     parameters: Singles  # [D]

@@ -146,7 +146,7 @@ def layers_of(sizes: Sequence[int], theta: Tensor) -> list[tuple[Tensor, Tensor]
     return layers
 
 
-def adapted(sizes: Sequence[int], lr: float, theta: Tensor, before: Steps) -> Tensor:
+def adaptation_step(sizes: Sequence[int], lr: float, theta: Tensor, before: Steps) -> Tensor:
     """Return theta' [N, D] after the adaptation step."""
     return theta + lr * PolicyObjective(sizes, theta, before).gradient()
 
@@ -177,7 +177,7 @@ class LearningTasks:
         """Return objective and KL [2] at another theta."""
         old, after = self._parts()[2], self._after
         there = self._of_each(torch.tensor(theta, dtype=self._theta.dtype))
-        new = Networks(self._sizes, adapted(self._sizes, self._lr, there, self._before), after.observations)
+        new = Networks(self._sizes, adaptation_step(self._sizes, self._lr, there, self._before), after.observations)
         ratio = torch.exp(new.log_likelihood(after.actions) - old.log_likelihood(after.actions))
         values = (ratio * after.advantages, new.divergence(old))
         return np.array([(value * after.weight).sum().item() for value in values])

@@ -18,7 +18,7 @@ from ees_mpi.contracts import NoisyWalks, Task
 from ees_mpi.generation.evaluation import opened_on_gpu
 from ees_mpi.generation.results import evaluates_mean
 from ees_mpi.generation.state import State
-from ees_mpi.maml.learning import adapted
+from ees_mpi.maml.learning import adaptation_step
 from ees_mpi.maml.outer import parts
 from ees_mpi.maml.rollouts import Pairs, TaskRollouts, direction_of, draws, maml_of, theta_of
 from ees_mpi.outcomes import Draw, Outcome, Singles, Walked
@@ -58,7 +58,9 @@ class GpuTasks:
         theta = theta.to(before.length.device)
         after = torch.cat(
             [
-                adapted(config.task.layers, settings.adaptation_lr, theta[part], before[part].steps(settings.discount))
+                adaptation_step(
+                    config.task.layers, settings.adaptation_lr, theta[part], before[part].steps(settings.discount)
+                )
                 for part in parts(config, len(index))
             ]
         )

@@ -17,7 +17,7 @@ from ees_mpi.generation.evaluation import choose_device, describe_device
 from ees_mpi.generation.reevaluation import Repeated, as_logged, logged
 from ees_mpi.generation.results import Clock, Record, Unfinished, check_enough, describe, evaluates_mean
 from ees_mpi.generation.state import State
-from ees_mpi.maml.learning import adapted
+from ees_mpi.maml.learning import adaptation_step
 from ees_mpi.maml.on_gpu import GpuTasks, opener
 from ees_mpi.maml.outer import learning_tasks, outer_step
 from ees_mpi.maml.rollouts import Pairs, Sampler, direction_of, draws, maml_of, theta_of
@@ -145,7 +145,7 @@ class CpuTasks:
         before = sampler.sample(theta, noise[0], direction, sampled[0], dim)
         if not before.usable:
             return Pairs([index], before, replace(before, length=torch.zeros_like(before.length)))
-        theta = adapt(config, theta, before)
+        theta = adapted_theta(config, theta, before)
         return Pairs([index], before, sampler.sample(theta, noise[1], direction, sampled[1], dim))
 
     def close(self) -> None:
@@ -153,11 +153,13 @@ class CpuTasks:
         self._walker.close()
 
 
-def adapt(config: Config, theta: Singles, before: Any) -> Singles:
+def adapted_theta(config: Config, theta: Singles, before: Any) -> Singles:
     """Return the parameters of a policy after the adaptation step on its rollouts, which are those of one task."""
     settings = maml_of(config)
     steps = before.steps(settings.discount)
-    result: Singles = adapted(config.task.layers, settings.adaptation_lr, torch.tensor(theta)[None], steps)[0].numpy()
+    result: Singles = adaptation_step(config.task.layers, settings.adaptation_lr, torch.tensor(theta)[None], steps)[
+        0
+    ].numpy()
     return result
 
 

@@ -45,7 +45,7 @@ def of_places(places: Floats) -> dict[str, float]:
     """Return all numbers of final places [N, K, 1 or 2] that need no second generation."""
     found = heritability(places)
     found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
-    found["best_elsewhere"] = adapted(places)
+    found["best_elsewhere"] = best_elsewhere(places)
     if places.shape[2] <= 2:
         found["kept"], found["all_kept"] = kept_side(places)
     if places.shape[2] == 1:
@@ -100,7 +100,7 @@ def sectors(places: Floats) -> NDArray[np.int64]:
     return np.floor(turns * SECTORS + 0.5).astype(np.int64) % SECTORS
 
 
-def adapted(places: Floats) -> float:
+def best_elsewhere(places: Floats) -> float:
     """Return the expected place of the best of 40 mutations in a direction, chosen from one start, at the others.
 
     The mean over the choosing start and over directions, as `best_of_40`; NaN for fewer than 40 mutations.

@@ -12,7 +12,7 @@ from support.small_runs import walk
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.heritability import adapted, facts, heritability, kept_side
+from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.outcomes import Floats, Outcomes
@@ -68,11 +68,11 @@ def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> N
     offspring = Offspring(
         Outcomes(x[:, 0], x[:, 0, 0], *2 * (np.ones(60, bool),), x[:, 0]), x[:, 0], np.zeros(60, int), 1
     )
-    assert adapted(np.repeat(x, 3, axis=1)) == pytest.approx(best_of(offspring, Settings()))
+    assert best_elsewhere(np.repeat(x, 3, axis=1)) == pytest.approx(best_of(offspring, Settings()))
     luck = np.random.default_rng(1).normal(size=(60, 3, 1))
     same_rollout = np.mean([best_scored(luck[:, s], luck[:, s]) for s in range(3)])  # chooses and scores
-    assert abs(adapted(luck)) < 0.5 < same_rollout
-    assert np.isnan(adapted(luck[:39]))
+    assert abs(best_elsewhere(luck)) < 0.5 < same_rollout
+    assert np.isnan(best_elsewhere(luck[:39]))
 
 
 def test_policies_that_all_do_the_same_have_no_share() -> None:

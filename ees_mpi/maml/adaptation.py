@@ -5,15 +5,15 @@ import numpy as np
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, collective
-from ees_mpi.generation.results import Adapted
+from ees_mpi.generation.results import AdaptedPolicy
 from ees_mpi.generation.state import State
 from ees_mpi.maml.rollouts import Sampler, maml_of, theta_of
-from ees_mpi.maml.training import adapt
+from ees_mpi.maml.training import adapted_theta
 from ees_mpi.noise import stream
 from ees_mpi.ranks import Ranks
 
 
-def by_gradient(ranks: Ranks, config: Config, state: State, generation: int) -> Adapted:
+def by_gradient(ranks: Ranks, config: Config, state: State, generation: int) -> AdaptedPolicy:
     """Return the policy of a run after the adaptation step on a batch of rollouts; the task has the new direction."""
     ranks.check_alike(machine.fingerprint(torch=True))
     task, settings = config.task, maml_of(config)
@@ -29,8 +29,8 @@ def by_gradient(ranks: Ranks, config: Config, state: State, generation: int) -> 
     walker.close()
     if not before.usable:
         raise collective(TaskError("the rollouts for the adaptation are not finite"))
-    theta, split = adapt(config, theta_of(state), before), state.mean.shape[1]
-    return Adapted(
+    theta, split = adapted_theta(config, theta_of(state), before), state.mean.shape[1]
+    return AdaptedPolicy(
         theta[:split].copy(),
         "gradient",
         {"adaptation_lr": settings.adaptation_lr, "adaptation_steps": int(before.length.sum())},
