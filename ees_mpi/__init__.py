@@ -18,7 +18,7 @@ The map of the package. A module or folder imports only from lines below its own
     envs.py          registers our robots with Gymnasium when it is imported
     tasks/           interference, custom, locomotion, and one folder per engine
     policies.py density.py                            networks; Gaussian kernel sums
-    contracts.py     the Protocols and base classes of all parts
+    contracts/       the Protocols and base classes of all parts
     noise.py         random streams, and the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py
     outcomes.py      draws and outcomes

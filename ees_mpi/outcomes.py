@@ -43,16 +43,6 @@ def doubles(values: Any) -> Floats:
 
 
 @dataclass(frozen=True)
-class Field:
-    """One array that every generation of a run file has: a dataset of group `generations`."""
-
-    axes: tuple[str, ...]  # after the generation
-    dtype: str
-    about: str
-    needs: tuple[str, ...] = ()  # further axes that must not be empty
-
-
-@dataclass(frozen=True)
 class Draw:
     """The draw of N individuals from the mean(s) and the noise table."""
 

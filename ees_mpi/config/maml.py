@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Method, Population, Task
+from ees_mpi.contracts import Field, Method, Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra
-from ees_mpi.outcomes import Arrays, Field
+from ees_mpi.outcomes import Arrays
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Part, convert, key, part_settings
 from ees_mpi.registry.plugins import calling

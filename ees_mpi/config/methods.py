@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ees_mpi.config.maml import Maml
-from ees_mpi.contracts import Method, Objective, Optimizer, Population, Task
+from ees_mpi.contracts import Field, Method, Objective, Optimizer, Population, Task
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
-from ees_mpi.outcomes import Arrays, Field
+from ees_mpi.outcomes import Arrays
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.custom import more_learned, try_update
 

@@ -1,0 +1,116 @@
+"""Evaluators, which a task opens: for one rollout after the other, for several at once, on a GPU, for a film."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.outcomes import Batch, Floats, Outcome, Singles, Walked
+
+Pixels = NDArray[np.uint8]  # [height, width, 3]
+Say = Callable[[str], None]  # prints a line for the user
+
+
+class Closable(Protocol):
+    """Holds resources, which `close` releases: a physics client, an environment, the memory of a GPU."""
+
+    def close(self) -> None: ...
+
+
+class Evaluator(Closable, Protocol):
+    """Evaluates individuals, one at a time. The outcome depends on the arguments only, never on earlier rollouts."""
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Roll out one individual; `observe`: also return the sums of its observations."""
+
+
+@runtime_checkable
+class RowsEvaluator(Evaluator, Protocol):
+    """Evaluates several individuals in one call on a CPU. Their bits may depend on the other rows of the call.
+
+    So the rows of a call are fixed by index: individuals k * rows to (k + 1) * rows - 1, and the mean alone.
+    """
+
+    rows: int  # individuals in a call, at most
+
+    def evaluate_rows(self, index: Sequence[int], parameters: Singles) -> list[Outcome]:
+        """Roll out individuals [n, D]; return their outcomes in this order."""
+
+
+class BatchEvaluator(Closable, Protocol):
+    """Evaluates many individuals at once, on a GPU; see `Task.repeats_on_gpu`."""
+
+    capacity: int  # individuals at once; a larger batch is evaluated in several passes
+
+    def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
+        """Roll out all individuals of a batch; return their outcomes in the order of the batch."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The camera of a film: the size of its pictures in pixels."""
+
+    width: int = 320
+    height: int = 240
+
+
+@runtime_checkable
+class Placed(Evaluator, Protocol):
+    """An evaluator that says where a rollout is, so that the trails of several rollouts can be drawn together."""
+
+    on_step: Callable[[int], None] | None  # called with the number of finished steps, from 0 on
+    step_seconds: float  # simulated seconds of one step
+
+    def place(self) -> tuple[float, ...]:
+        """Return the present position of the robot, as its behaviour counts it; empty if the task has none."""
+
+
+class Drawable(Placed, Protocol):
+    """An evaluator that can be filmed: its outcomes have the same bits as those of `Task.open`."""
+
+    def picture(self) -> Pixels:
+        """Draw the present moment; its size may differ from the requested one."""
+
+
+@runtime_checkable
+class Limbed(Placed, Protocol):
+    """An evaluator of robots that returns their limbs, so that several robots can be drawn together."""
+
+    def limbs(self) -> Floats:
+        """Return the limbs at the present moment, [n, 7]: both ends of the axis of a capsule, and its radius."""
+
+
+class Walker(Closable, Protocol):
+    """A robot that is controlled step by step. MAML learns from it."""
+
+    @property
+    def position(self) -> Sequence[float]: ...  # [B]; the behaviour is the final position
+
+    def reset(self) -> Singles:
+        """Return to the start, always the same one, and observe."""
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout has ended."""
+
+
+class NoisyWalks(Closable, Protocol):
+    """Robots on a GPU that walk with noisy actions, all at once. MAML learns from them."""
+
+    device: str  # as torch names it
+
+    def walk(
+        self,
+        parameters: Any,
+        stds: Any,
+        noise: Singles,
+        sampled: NDArray[np.bool_],
+        statistics: tuple[Floats, Floats],
+    ) -> Walked:
+        """Roll out policies [N, D] with action noise [N, R, T, A] times stds [N, A]; see `Walked` for the results.
+
+        parameters, stds: on the device; sampled: [N, R]; statistics: mean and standard deviation of the observations
+        """

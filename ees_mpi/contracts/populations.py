@@ -1,0 +1,91 @@
+"""Populations, which draw individuals and turn weights into a gradient; optimizers, which take the step."""
+
+from typing import Protocol
+
+import numpy as np
+
+from ees_mpi.noise import Noise
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import Part
+
+
+class PopulationPlugin(Protocol):
+    """Draws individuals around its learned arrays, and turns weights into a gradient for each of those arrays.
+
+    The learned arrays are `mean` [K, D] and whatever else it learns. `Population(size, std, components, **settings)`.
+    """
+
+    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
+        """Draw the individuals of a generation."""
+
+    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Return the parameters [D] of one individual."""
+
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
+
+
+class Rows(Part, frozen=True):
+    """The rows of a generation in the run file: individuals of a population, or those of another method."""
+
+    row_name = "individual"  # of a row of the run file: "individual", "task"
+    has_individuals = True  # whether a row is an individual, which can be rebuilt
+    size = 0  # N
+    std = 0.0
+    components = 1  # K
+    antithetic = False  # whether individuals come in pairs of opposite sign
+    isotropic = True  # whether an individual is mean + sign * std * noise, with one std for all
+    learns_std = False  # whether each parameter has a learned std, which `stds` returns
+
+    def learned(self, means: Singles) -> Arrays:
+        """Return the learned arrays before the first generation, from initial means [K, D]."""
+        return {"mean": means}
+
+    def clip(self, learned: Arrays) -> Arrays:
+        """Return the learned arrays after a step, within their limits; a mean has none."""
+        return learned
+
+    def stds(self, learned: Arrays) -> Singles:
+        """Return the std [D] of each parameter, of a population that learns them."""
+        raise NotImplementedError
+
+    def offspring(self, count: int, std: float | None) -> "Population":
+        """Return the population of `count` independent offspring of the same means."""
+        raise NotImplementedError
+
+    def warning(self, learned: Arrays) -> str | None:
+        """Return a warning about the learned arrays, if there is one."""
+        return None
+
+
+class Population(Rows, frozen=True):
+    """Draws individuals, and turns weights into a gradient; a subclass defines the members of `PopulationPlugin`."""
+
+    def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
+        """Draw the individuals of a generation."""
+        raise NotImplementedError
+
+    def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
+        """Return the parameters [D] of one individual."""
+        raise NotImplementedError
+
+    def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
+        """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
+        raise NotImplementedError
+
+
+class OptimizerPlugin(Protocol):
+    """Moves the learned arrays along their gradients: `Optimizer(**settings)`."""
+
+    def start(self, learned: Arrays) -> Arrays:
+        """Return the moments before the first step."""
+
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments; change nothing in place."""
+
+
+class Optimizer(OptimizerPlugin, Protocol):
+    """An optimizer with its check, which is that of `registry.Part`."""
+
+    def check(self) -> None: ...
