@@ -2,8 +2,7 @@
 
 Behaviours in numpy, torch or JAX give weights of the same kind, on the same device. They are those of `maxent` and
 `maxvar`, to rounding: the program computes in double precision, these functions in the precision of their argument.
-There is no N x N array: rows are taken in blocks. Invalid rows are masked, so that the functions can be jitted; the
-loop over blocks is then unrolled.
+There is no N x N array: rows are taken in blocks. Invalid rows are masked, so that the functions can be jitted.
 """
 
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import MAX_BEHAVIOR, Normalization
 
 BLOCK = 1 << 22  # numbers in a block of rows, about
-FEWEST = 64  # rows in a block: a jitted loop over many short blocks takes long to compile
+FEWEST = 64  # rows in a block: many short ones take long
 
 
 def maxent_weights(
@@ -104,6 +103,10 @@ def _squares(rows: Any, columns: Any) -> Any:
 def _in_blocks(xp: Any, x: Any, compute: Callable[[Any], Any]) -> Any:
     """Return the numbers [N] that `compute` gives for blocks of the rows of x."""
     size = max(FEWEST, BLOCK // x.shape[0])
+    if xp.__name__ == "jax.numpy":  # jit would unroll a loop, and hold all its blocks in memory at once
+        from jax import lax
+
+        return lax.map(lambda row: compute(row[None])[0], x, batch_size=size)
     starts = range(0, x.shape[0], size)
     return xp.concat([compute(x[start : min(start + size, x.shape[0]), ...]) for start in starts])
 

@@ -72,6 +72,15 @@ def test_the_functions_can_be_jitted(kind: str) -> None:
     np.testing.assert_allclose(np.asarray(weights), of_the_program(kind), **close)
 
 
+@pytest.mark.parametrize("normalization", ["whiten", "ranks"])
+def test_a_jitted_function_holds_one_block_at_a_time(normalization: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    jax = pytest.importorskip("jax")
+    monkeypatch.setattr(arrays, "BLOCK", 1)
+    jitted = jax.jit(lambda b: ees_mpi.maxent_weights(b, normalization=normalization))
+    compiled = jitted.lower(np.ones((4000, 2), np.float32)).compile()
+    assert compiled.memory_analysis().temp_size_in_bytes < 4000 * 4000 * 4 / 4
+
+
 @pytest.mark.parametrize("weigh", [ees_mpi.maxent_weights, ees_mpi.maxvar_weights])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_equal_behaviours_and_no_valid_ones_have_weight_0(weigh: Any, dtype: Any) -> None:
