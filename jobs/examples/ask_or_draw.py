@@ -6,9 +6,18 @@ Networks with two hidden layers (with HIDDEN = 262: 75,200 parameters) steer a l
 the individuals in numpy, 64 at a time, and copies them to the device. "draw" makes them there from slices of the noise
 table, and computes the weights of MaxEnt there. Each way has a process of its own, which times its second generation.
 
-On an aarch64 CPU with two cores, which other programs used at the same time, with N = 10,000 and HIDDEN = 262:
+On an aarch64 CPU with two cores, which other programs used at the same time, it printed:
 
-    RESULTS
+    N = 10,000, D = 75,200
+    jax   ask     3.4 CPU s before tell    1.6 in tell   0.89 GiB
+    jax   draw    3.8 CPU s before tell    0.3 in tell   0.69 GiB
+    torch ask     4.7 CPU s before tell    1.6 in tell   0.45 GiB
+    torch draw    9.6 CPU s before tell    0.3 in tell   0.58 GiB
+
+So on a CPU the draw takes 0.8 times the CPU time of `ask` with JAX, which fuses the steps of the weights into one, and
+1.6 times with torch, which does not (2.1 times in a run with one thread). The memory is about the same: both ways hold
+64 individuals at a time, while all 10,000 at once would be 3 GB. What the draw is made for, a GPU that need not wait
+for the host, was not measured here.
 """
 
 import itertools
