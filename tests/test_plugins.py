@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("inside")
 
 
 def test_the_page_has_an_example_of_every_family() -> None:
-    assert len(EXAMPLES) == len(MODULES) == 8
+    assert len(EXAMPLES) == len(MODULES) == 9
 
 
 @pytest.mark.parametrize("heading", EXAMPLES)
