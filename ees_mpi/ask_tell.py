@@ -25,11 +25,12 @@ from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.generation.loop_results import joined, rows_of, sums_of, weights_of
+from ees_mpi.generation.packing import LEADING, behavior_columns, unpack
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
 from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.generation.state import State, state_of
 from ees_mpi.noise import shared_table
-from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Singles, behavior_columns, unpack
+from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal

@@ -1,6 +1,5 @@
 """The arrays of a generation: N individuals, B behaviour components, O observation components."""
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -8,21 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.errors import PluginError
-
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Arrays = Mapping[str, NDArray[Any]]
 Normalization = Literal["whiten", "ranks"]  # of behaviours, before an objective uses them
-
-
-def digest(named: Arrays) -> bytes:
-    """Return the SHA-256 of named arrays, in the given order: of each a line `NAME DTYPE SHAPE`, and its bytes."""
-    sha256 = hashlib.sha256()
-    for name, array in named.items():
-        sha256.update(f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape"))
-        sha256.update(np.ascontiguousarray(array).data)
-    return sha256.digest()
 
 
 def readonly(named: Arrays) -> dict[str, NDArray[Any]]:
@@ -31,15 +19,6 @@ def readonly(named: Arrays) -> dict[str, NDArray[Any]]:
     for view in views.values():
         view.flags.writeable = False
     return views
-
-
-def doubles(values: Any) -> Floats:
-    """Return an array of doubles; raise a TypeError for None, texts and complex numbers, which numpy would convert."""
-    array = np.asarray(values)
-    others = array.dtype.kind == "O" and any(isinstance(value, str | bytes | None) for value in array.flat)
-    if array.dtype.kind in "cSUTMm" or others:
-        raise TypeError("real numbers are needed, not None, texts or complex ones; NaN marks a failed rollout")
-    return np.asarray(array, np.float64)
 
 
 @dataclass(frozen=True)
@@ -158,43 +137,6 @@ def centred_ranks(values: Floats) -> Floats:
 
 
 MAX_BEHAVIOR = 1e100  # absolute value of a behaviour: the square of a larger one may overflow
-LEADING = 4  # columns in front of the behaviour: index, valid, length, fitness
-
-
-def behavior_columns(behavior_dim: int, starts: int) -> int:
-    """Return the columns of a packed behaviour; with K > 1 starts, the behaviours from each follow the mean."""
-    return behavior_dim * (1 + starts if starts > 1 else 1)
-
-
-def pack(outcomes: Sequence[Outcome], behavior_dim: int, starts: int = 1) -> Floats:
-    """Return outcomes as rows of doubles [n, 4 + B], which can be gathered; with K > 1 starts [n, 4 + B + K B]."""
-    for outcome in outcomes:
-        if len(outcome.behavior) != behavior_dim:
-            raise PluginError(
-                f"individual {outcome.index}: a behavior has {len(outcome.behavior)} numbers; expected {behavior_dim}"
-            )
-    rows = [(outcome.index, outcome.valid, outcome.length, outcome.fitness, *outcome.behavior) for outcome in outcomes]
-    packed = np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)
-    if starts == 1:
-        return packed
-    by_start = np.array([outcome.by_start for outcome in outcomes], np.float64)
-    return np.hstack([packed, by_start.reshape(len(outcomes), starts * behavior_dim)])
-
-
-def unpack(rows: Floats, observations: Floats, starts: int = 1, common: bool = False) -> Outcomes:
-    """Return the outcomes of gathered rows, which are in index order; `common`: all have the same starts."""
-    end = LEADING + (rows.shape[1] - LEADING) // behavior_columns(1, starts)
-    return Outcomes(
-        behavior=np.ascontiguousarray(rows[:, LEADING:end]),
-        fitness=rows[:, 3].copy(),
-        length=rows[:, 2].astype(np.int64),
-        valid=(rows[:, 1] != 0)
-        & np.isfinite(rows[:, 3:]).all(axis=1)
-        & (np.abs(rows[:, LEADING:end]) <= MAX_BEHAVIOR).all(axis=1),
-        observations=observations,
-        by_start=rows[:, end:].reshape(len(rows), starts, end - LEADING) if starts > 1 else None,
-        common_starts=common,
-    )
 
 
 def flat_learned(learned: Arrays) -> Singles:

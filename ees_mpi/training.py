@@ -14,6 +14,7 @@ import numpy as np
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, TaskError, collective, located
 from ees_mpi.generation.evaluation import Evaluation, Work
+from ees_mpi.generation.packing import LEADING, pack, unpack
 from ees_mpi.generation.results import (
     Clock,
     Record,
@@ -26,7 +27,7 @@ from ees_mpi.generation.results import (
     with_times,
 )
 from ees_mpi.generation.state import State
-from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, pack, unpack
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.update import Update

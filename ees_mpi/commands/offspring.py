@@ -29,11 +29,12 @@ from ees_mpi.files import check_folder, check_new, check_writable, replaced
 from ees_mpi.foreign import policy_fit
 from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.evaluation import Evaluation, Work
+from ees_mpi.generation.packing import pack, unpack
 from ees_mpi.generation.results import SAME_STARTS, Clock, Record, describe, starts_warning, uses_torch, with_times
 from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes, pack, unpack
+from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.search import beside

@@ -23,12 +23,13 @@ from ees_mpi.config import EsMaml, Evolution, check_kept
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located, scipy_stats
 from ees_mpi.generation.evaluation import Evaluation, Work, call_of
+from ees_mpi.generation.packing import pack
 from ees_mpi.generation.reevaluation import Repeated, as_logged, logged, same_by_start
 from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Arrays, Floats, Outcomes, pack
+from ees_mpi.outcomes import Arrays, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.runs.broadcast import open_on_ranks

@@ -12,10 +12,11 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, before_rollouts, collective, located
+from ees_mpi.generation.packing import LEADING, pack
 from ees_mpi.generation.rollouts import seeded
 from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise, stream
-from ees_mpi.outcomes import LEADING, Floats, Singles, pack
+from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.ranks import Ranks
 
 INDIVIDUALS = 4

@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Outcome, unpack
+from ees_mpi.generation.packing import unpack
+from ees_mpi.outcomes import Floats, Outcome
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run
 

@@ -14,6 +14,7 @@ import torch
 from ees_mpi.config import Config
 from ees_mpi.errors import before_rollouts
 from ees_mpi.generation.evaluation import choose_device, describe_device
+from ees_mpi.generation.packing import LEADING, unpack
 from ees_mpi.generation.reevaluation import Repeated, as_logged, logged
 from ees_mpi.generation.results import Clock, Record, Unfinished, check_enough, describe, evaluates_mean
 from ees_mpi.generation.state import State
@@ -22,7 +23,7 @@ from ees_mpi.maml.on_gpu import GpuTasks, opener
 from ees_mpi.maml.outer import learning_tasks, outer_step
 from ees_mpi.maml.rollouts import Pairs, Sampler, direction_of, draws, maml_of, theta_of
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import LEADING, Arrays, Draw, Floats, Outcome, Outcomes, Singles, unpack
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes, Singles
 from ees_mpi.populations.maml_tasks import MamlTasks
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run

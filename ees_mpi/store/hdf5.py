@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Arrays, digest
+from ees_mpi.outcomes import Arrays
 from ees_mpi.store import chunks, records
 
 ATTRIBUTES = 64  # at most, of one object
@@ -38,7 +38,7 @@ def _attribute(item: Any, name: str) -> Any:
 
 def sha256(values: Mapping[str, Any]) -> str:
     """Return the hash of the attributes of a file, without that of the hash itself."""
-    return digest(records.arrays_of({name: value for name, value in values.items() if name != SHA256})).hex()
+    return records.digest(records.arrays_of({name: value for name, value in values.items() if name != SHA256})).hex()
 
 
 def text(value: Any) -> Any:
@@ -79,7 +79,7 @@ def datasets(group: h5py.Group) -> dict[str, NDArray[Any]]:
 
 def digest_of(arrays: Arrays) -> str:
     """Return the digest of arrays by path, in the order of paths."""
-    return digest(dict(sorted(arrays.items()))).hex()
+    return records.digest(dict(sorted(arrays.items()))).hex()
 
 
 def _names(group: h5py.Group) -> list[str]:

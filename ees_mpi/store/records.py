@@ -1,5 +1,6 @@
-"""Records of a run: named arrays as one run of bytes."""
+"""Records of a run: named arrays as one run of bytes, and their digests."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -7,7 +8,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi import outcomes
 from ees_mpi.outcomes import Arrays
 
 Columns = Annotated[tuple[tuple[str, str, tuple[int, ...]], ...], msgspec.Meta(max_length=1000)]  # name, dtype, shape
@@ -71,9 +71,18 @@ def _array_of(value: Any) -> NDArray[Any]:
     return np.array(value, "<f8" if isinstance(value, (float, np.floating)) else "<i8")
 
 
+def digest(named: Arrays) -> bytes:
+    """Return the SHA-256 of named arrays, in the given order: of each a line `NAME DTYPE SHAPE`, and its bytes."""
+    sha256 = hashlib.sha256()
+    for name, array in named.items():
+        sha256.update(f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape"))
+        sha256.update(np.ascontiguousarray(array).data)
+    return sha256.digest()
+
+
 def state_sha256(state: Arrays) -> str:
     """Return the digest of a state: that of `State.digest`."""
-    return outcomes.digest({name: state[name] for name in sorted(state, key=_place)}).hex()
+    return digest({name: state[name] for name in sorted(state, key=_place)}).hex()
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -14,10 +14,11 @@ from bench_parts.on_ranks import Measurement, on_ranks, table, wall
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.generation.evaluation import Evaluation
+from ees_mpi.generation.packing import unpack
 from ees_mpi.generation.results import metrics
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Outcomes, unpack
+from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import EvolutionJob, train

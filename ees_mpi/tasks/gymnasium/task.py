@@ -25,9 +25,9 @@ import numpy as np
 
 from ees_mpi.contracts import Drawable, Pixels, View
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, PluginError, before_rollouts
-from ees_mpi.outcomes import Singles, doubles
+from ees_mpi.outcomes import Singles
 from ees_mpi.registry import flat, key, leaves, unknown
-from ees_mpi.registry.plugins import calling, failed, function, import_module, once
+from ees_mpi.registry.plugins import calling, doubles, failed, function, import_module, once
 from ees_mpi.registry.trust import require
 from ees_mpi.tasks.base import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
