@@ -437,3 +437,65 @@ def test_the_command_trusts_for_itself_only(stranger: Path) -> None:
     assert ees(*VERIFY, "--trust").returncode == 0 and ran()
     forget_modules()
     assert refusal(*VERIFY)[0] == 3 and not ran()
+
+
+def train_on_path(folder: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: Path, module: str, code: str) -> None:
+    """Train with a module that is on Python's path, and go elsewhere with the run file."""
+    monkeypatch.syspath_prepend(folder)
+    file = folder / f"{module.replace('.', '/')}.py"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(code)
+    Path("own.toml").write_text(tomli_w.dumps({**CONFIG, "task": {"name": "custom", "function": f"{module}:Point"}}))
+    done(*WORDS)
+    forget_modules()
+    sys.modules.pop(module.partition(".")[0], None)  # a folder has no file
+    shutil.copy("run.h5", elsewhere)
+    monkeypatch.chdir(elsewhere)
+
+
+def test_a_package_in_the_present_folder_does_not_replace_a_trained_folder_without_init(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    train_on_path(folder, monkeypatch, tmp_path_factory.mktemp("elsewhere"), "bare.point", TASK)
+    Path("bare").mkdir()
+    Path("bare/__init__.py").write_text("raise AssertionError")  # Python prefers it, wherever it is on its path
+    done(*VERIFY)
+    del sys.modules["bare"]
+
+
+def test_what_trained_code_can_do_without_is_not_imported_from_the_present_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    optional = "try:\n    import nobody_has_this\nexcept ImportError:\n    pass\n"
+    train_on_path(folder, monkeypatch, tmp_path_factory.mktemp("elsewhere"), "useful", f"{optional}{TASK}")
+    Path("nobody_has_this.py").write_text("raise AssertionError")
+    done(*VERIFY)
+
+
+def test_consent_for_settings_of_a_file_is_not_noted(folder: Path) -> None:
+    pytest.importorskip("gymnasium")
+    task = "name = 'gymnasium'\nenv = 'CartPole-v1'\nhidden = [4]\nsteps = 5\nenv_settings = {render_mode = 'rgb_array'}"
+    plain_with(folder, "task", task)
+    given: dict[str, Any] = {"settings": {"task.env": "CartPole-v1"}, "overwrite": True}
+    ees_mpi.train("plain.h5", "y.h5", trust=True, **given).close()
+    with pytest.raises(ees_mpi.TrustError, match="render_mode"):
+        ees_mpi.train("plain.h5", "y.h5", **given)
+
+
+def test_what_an_interrupted_training_has_imported_is_noted(folder: Path) -> None:
+    def stop(record: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ees_mpi.train("own.toml", "run.h5", on_generation=stop)
+    forget_modules()
+    Path("later.py").write_text("raise AssertionError")
+    assert refusal(*RESUME)[0] == 3 and not ran()
+
+
+def test_a_refusal_is_one_line_whatever_the_file_names(folder: Path) -> None:
+    pytest.importorskip("gymnasium")
+    settings = r'env_settings = {"a\nees-mpi: all is well" = "x"}'
+    plain_with(folder, "task", f"name = 'gymnasium'\nenv = 'CartPole-v1'\nhidden = [4]\nsteps = 5\n{settings}")
+    code, line = refusal("verify", "plain.h5")
+    assert code == 3 and r"env_settings.a\nees-mpi" in line and "\n" not in line.strip()

@@ -44,15 +44,14 @@ def beside(path: str | os.PathLike[str], run: bool = False) -> None:
 def on_path(module: str, from_file: bool) -> Iterator[None]:
     """Let Python find a module: until the call ends, or in the block if there is none.
 
-    from_file: a run file names it, so it may be beside that file. That folder is searched only if it has the module.
+    from_file: a run file names it, so it may be beside that file. Only the folder that has the module is searched: what
+    it imports, but nobody has installed, could be anything in other folders.
     """
     importlib.invalidate_caches()  # the user may have just written the file
     alone = not _added
     if alone:
         _added.append([])
-    folders = [*FOLDERS, ""]
-    if from_file and _found(module.partition(".")[0], None, folders) is None:
-        folders += RUN_FOLDERS
+    folders = _folders(module) if from_file else [*FOLDERS, ""]
     fresh = [folder for folder in dict.fromkeys(folders) if folder not in sys.path]
     sys.path += fresh
     _added[-1] += fresh
@@ -87,7 +86,7 @@ def files(module: str) -> dict[str, str] | None:
         if name in sys.modules:
             file, path = file_of(sys.modules[name]), getattr(sys.modules[name], "__path__", ())
         else:
-            spec = _found(name, path, [*FOLDERS, "", *RUN_FOLDERS])
+            spec = _found(name, path, _folders(module))
             file, path = _file(spec), getattr(spec, "submodule_search_locations", None) or ()
             if spec is None:
                 return None
@@ -112,6 +111,14 @@ def file_of(module: Any) -> str:
 def _file(spec: Any) -> str:
     origin = getattr(spec, "origin", None) if getattr(spec, "has_location", False) else None
     return os.path.realpath(origin) if isinstance(origin, str) and os.path.isfile(origin) else ""
+
+
+def _folders(module: str) -> list[str]:
+    """Return the folder that has a module which a run file names; none if Python finds it without one."""
+    name = module.partition(".")[0]
+    if _found(name, None, []) is not None:
+        return []
+    return next(([folder] for folder in [*FOLDERS, "", *RUN_FOLDERS] if PathFinder.find_spec(name, [folder])), [])
 
 
 def _found(name: str, path: Any, folders: list[str]) -> ModuleSpec | None:

@@ -113,7 +113,8 @@ def require(value: Any, key: str) -> None:
     if _is_foreign(value):
         what = "the run file names this code" if ":" in value else "only the run file has this setting"
         unknown = f"{what}, you have not trained with it as it is now, and it is not run without your consent"
-        raise TrustError(f"{key} = {str(value)!r:.80}: {unknown}. {CONSENT}")
+        place = repr(key)[1:-1]  # in one line: the file may have named it
+        raise TrustError(f"{place:.200} = {str(value)!r:.80}: {unknown}. {CONSENT}")
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,13 @@ class Entry:
         return ":" in self.text and self.name != "model"
 
     @property
-    def foreign(self) -> bool:
+    def from_file(self) -> bool:
         """Whether a part of it came from a file."""
+        return any(isinstance(leaf, FromFile) for leaf in _leaves([self.table[self.name], self.settings]))
+
+    @property
+    def foreign(self) -> bool:
+        """Whether a part of it came from a file, and may not run."""
         return any(map(_is_foreign, _leaves([self.table[self.name], self.settings])))
 
     def permit(self) -> None:
@@ -200,7 +206,7 @@ def note_code(sections: Mapping[str, Any], digests: Mapping[str, str], earlier: 
     folder, notes = _folder(), set[Path]()
     for entry in entries(sections):
         files = _files(entry)
-        if isinstance(entry.table[entry.name], FromFile) or folder is None or files is None:
+        if entry.from_file or folder is None or files is None:
             continue
         beside = _beside(entry, files)
         with suppress(OSError):  # the user will be asked

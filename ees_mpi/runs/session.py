@@ -162,8 +162,10 @@ def _train(
             if callback:
                 callback(record, ranks)
 
-        train(job, state, writer, report)
-    note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
+        try:
+            train(job, state, writer, report)
+        finally:
+            note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: str, say: Say) -> None:
