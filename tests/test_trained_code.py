@@ -474,7 +474,9 @@ def test_what_trained_code_can_do_without_is_not_imported_from_the_present_folde
 
 def test_consent_for_settings_of_a_file_is_not_noted(folder: Path) -> None:
     pytest.importorskip("gymnasium")
-    task = "name = 'gymnasium'\nenv = 'CartPole-v1'\nhidden = [4]\nsteps = 5\nenv_settings = {render_mode = 'rgb_array'}"
+    task = (
+        "name = 'gymnasium'\nenv = 'CartPole-v1'\nhidden = [4]\nsteps = 5\nenv_settings = {render_mode = 'rgb_array'}"
+    )
     plain_with(folder, "task", task)
     given: dict[str, Any] = {"settings": {"task.env": "CartPole-v1"}, "overwrite": True}
     ees_mpi.train("plain.h5", "y.h5", trust=True, **given).close()
@@ -499,3 +501,20 @@ def test_a_refusal_is_one_line_whatever_the_file_names(folder: Path) -> None:
     plain_with(folder, "task", f"name = 'gymnasium'\nenv = 'CartPole-v1'\nhidden = [4]\nsteps = 5\n{settings}")
     code, line = refusal("verify", "plain.h5")
     assert code == 3 and r"env_settings.a\nees-mpi" in line and "\n" not in line.strip()
+
+
+@pytest.mark.parametrize("link", ["useful.py", "useful"])
+def test_a_link_to_trained_code_does_not_make_what_is_beside_it_trained(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, link: str
+) -> None:
+    optional = "try:\n    import nobody_has_this\nexcept ImportError:\n    pass\n"
+    module = "useful" if link == "useful.py" else "useful.point"
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    train_on_path(folder, monkeypatch, elsewhere, module, f"{optional}{TASK}")
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each != str(folder)])
+    Path(link).symlink_to(folder / link)
+    Path("nobody_has_this.py").write_text("raise AssertionError")
+    for name in ("helper.py", "later.py"):
+        Path(name).symlink_to(folder / name)
+    code, text = refusal(*VERIFY)
+    assert code == 3 and f"{module}:Point" in text

@@ -104,13 +104,26 @@ def is_another(module: str) -> bool:
 
 def file_of(module: Any) -> str:
     """Return the file of a loaded module; empty if it has none. This does not load a lazy module."""
-    file = _file(inspect.getattr_static(module, "__spec__", None)) or inspect.getattr_static(module, "__file__", None)
-    return os.path.realpath(file) if isinstance(file, str) and os.path.isfile(file) else ""
+    file = inspect.getattr_static(module, "__file__", None)
+    name = inspect.getattr_static(module, "__name__", None)
+    spec = inspect.getattr_static(module, "__spec__", None)
+    return _file(spec) or (_located(file, str(name)) if isinstance(file, str) else "")
 
 
 def _file(spec: Any) -> str:
     origin = getattr(spec, "origin", None) if getattr(spec, "has_location", False) else None
-    return os.path.realpath(origin) if isinstance(origin, str) and os.path.isfile(origin) else ""
+    return _located(origin, spec.name) if isinstance(origin, str) else ""
+
+
+def _located(file: str, module: str) -> str:
+    """Return the path of a module's file, with the real path of the folder that Python searched; empty: no such file.
+
+    Links below that folder stay: what is beside a link is imported, not what is beside its target.
+    """
+    folder = file = os.path.abspath(file)
+    for _ in range(module.count(".") + 1 + os.path.basename(file).startswith("__init__.")):
+        folder = os.path.dirname(folder)
+    return os.path.join(os.path.realpath(folder), os.path.relpath(file, folder)) if os.path.isfile(file) else ""
 
 
 def _folders(module: str) -> list[str]:
