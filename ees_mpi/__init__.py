@@ -11,17 +11,17 @@ The map of the package. A module or folder imports only from lines below its own
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     maml/            the second method, MAML with TRPO; its settings are in config/
     update.py        the update of an evolution strategy, `ask` and `tell`; no other module computes one
-    generation/      the parts that the generations of all methods share: state, evaluation, results
+    generation/      the parts that the generations of all methods share: state, evaluation, rows for the ranks, results
     store/           the run file: layout, journal, HDF5, reader, writer, lock
     config/          the typed config, its keys, its changes; the method of evolution strategies; names of sweeps
     objectives/ populations/ optimizers/ scg/         the parts of evolution strategies; stochastic computation graphs
     envs.py          registers our robots with Gymnasium when it is imported
     tasks/           interference, custom, locomotion, and one folder per engine
     policies.py density.py                            networks; Gaussian kernel sums
-    contracts/       the Protocols and base classes of all parts
+    contracts/       the Protocols and base classes of all parts, a module for each kind
     noise.py         random streams, and the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py
-    outcomes.py      draws and outcomes
+    outcomes.py      draws and outcomes of a generation; the types of their arrays
     registry/        families of parts, found by name; the loader of plugins
     machine.py files.py                               threads, CPU features, fingerprint; writing output files
     terminal.py      messages to the user
