@@ -54,11 +54,13 @@ class Subject:
 
 
 def subject(run: Run) -> Subject:
-    own = run.config.method.algorithm
+    name = run.config.method.algorithm
     if run.attributes["kind"] == "run":
-        return Subject(run.run_id, own)
+        return Subject(run.run_id, name)
     note = starting_note(run)
-    return Subject(str(note.get("run_id", run.run_id)), str(note.get("objective", own)), int(note.get("generation", 0)))
+    return Subject(
+        str(note.get("run_id", run.run_id)), str(note.get("objective", name)), int(note.get("generation", 0))
+    )
 
 
 def starting_note(run: Run) -> dict[str, Any]:
@@ -197,13 +199,13 @@ def differing(configs: Sequence[Settings]) -> list[str]:
 def titles(runs: Sequence[Run]) -> dict[str, str]:
     """Return the metrics that all runs have, with their titles; the user's own objectives first."""
     logged = [run.config.method.plugin_objectives if "objective_value" in run.names else () for run in runs]
-    own = [name for name in logged[0] if all(name in names for names in logged)]
-    return {**{name: f"the objective {name}" for name in own}, **METRICS}
+    plugins = [name for name in logged[0] if all(name in names for names in logged)]
+    return {**{name: f"the objective {name}" for name in plugins}, **METRICS}
 
 
 def series(run: Run, metric: str) -> Floats:
     """Return a metric over generations; the variances of several behavior numbers are added up."""
-    own = list(run.config.method.plugin_objectives)
-    logged = run["objective_value"][:, own.index(metric)] if metric in own else run[metric][:]
+    plugins = list(run.config.method.plugin_objectives)
+    logged = run["objective_value"][:, plugins.index(metric)] if metric in plugins else run[metric][:]
     values = np.asarray(logged, np.float64)
     return np.asarray(values.reshape(len(values), -1).sum(axis=1))

@@ -25,11 +25,11 @@ OTHER = "write another network as task.policy, see `ees-mpi docs plugins`"
 def fitted(config: Config, policy: ForeignPolicy) -> Config:
     """Return the config with the network and the observations that the policy needs; notes say what has changed."""
     task: Any = config.task
-    own, fields = getattr(task, "policy", None), getattr(task, "__struct_fields__", ())
+    plugin, fields = getattr(task, "policy", None), getattr(task, "__struct_fields__", ())
     wanted: dict[str, Any] = {"observation_clip": policy.clip}
     if not len(policy.mean):
         wanted["observation_share"] = 0.0  # otherwise a run would begin to normalise
-    if own:
+    if plugin:
         wanted |= task.settings_for(len(policy.parameters))
     else:
         wanted |= {**policy.settings, **({"hidden": policy.layers[1:-1]} if policy.layers else {})}
@@ -40,7 +40,7 @@ def fitted(config: Config, policy: ForeignPolicy) -> Config:
             known = ", ".join(task.activations)
             raise ConfigError(f"{policy.source}: expected the activations {known}; got {name}: {OTHER}")
     fitting = convert({**part_settings(task), **changes}, type(task), "task") if changes else task
-    if policy.layers and fitting.layers and not own and policy.layers != tuple(fitting.layers):
+    if policy.layers and fitting.layers and not plugin and policy.layers != tuple(fitting.layers):
         sizes = ", ".join(map(str, fitting.layers))
         raise ConfigError(f"{policy.source}: its layers have the sizes {policy.layers}; the task has ({sizes})")
     if (length := len(policy.parameters)) != fitting.parameters:  # also with layers: its network may be the user's own
@@ -48,7 +48,7 @@ def fitted(config: Config, policy: ForeignPolicy) -> Config:
     notes = []
     if hasattr(fitting, "network") and policy.module is not None:
         _check_module(policy, fitting)
-    elif hasattr(fitting, "activation") and policy.layers and not own and "activation" not in policy.settings:
+    elif hasattr(fitting, "activation") and policy.layers and not plugin and "activation" not in policy.settings:
         notes = [f"{policy.source} does not say its activation; {_toml(task, 'activation')} is taken (--activation)"]
     changed = [_toml(fitting, name) for name in fields if getattr(fitting, name) != getattr(task, name)]
     notes += [f"{policy.source} sets {', '.join(changed)}"] if changed else []

@@ -43,7 +43,7 @@ class Record:
     generation: int
     arrays: Arrays
     seconds: Mapping[str, float]
-    plugin_objectives: Sequence[str] = ()  # the names of the user's own objectives
+    plugin_objectives: Sequence[str] = ()  # the names of the objectives that are plugins
 
     def __repr__(self) -> str:
         shown = [f"{name}={value:.4g}" for name, value in self.metrics.items() if not name.startswith("seconds_")]
@@ -57,16 +57,16 @@ class Record:
     def metrics(self) -> dict[str, float]:
         """All single numbers of the generation, for programs that log curves: also those of the progress line.
 
-        `behavior_variance` is the sum over the behaviour; the value of an own objective has the name of its function.
+        `behavior_variance` is the sum over the behaviour; the value of a plugin has the name of its function.
         """
         numbers = {name: np.asarray(value) for name, value in self.arrays.items()}
-        own = numbers.get("objective_value", np.empty(0)).tolist()
+        values = numbers.get("objective_value", np.empty(0)).tolist()
         totals = {
             name: value.sum().item()
             for name, value in numbers.items()
             if name == "behavior_variance" or (not value.shape and value.dtype.kind in "fi")
         }
-        return {**totals, **dict(zip(self.plugin_objectives, own, strict=True))}
+        return {**totals, **dict(zip(self.plugin_objectives, values, strict=True))}
 
     def read_only(self) -> "Record":
         """Return the record with arrays that cannot be changed: some of them are parts of the state."""

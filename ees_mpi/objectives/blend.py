@@ -103,7 +103,7 @@ class Blend(Objective, frozen=True):
         total = np.zeros(len(outcomes.valid))
         scale_std = 0.0
         for number, (share, part) in enumerate(self.members):
-            weights, _ = part.weights(outcomes, _own(memory, number), ranks)
+            weights, _ = part.weights(outcomes, _memory_of(memory, number), ranks)
             std = float(weights[outcomes.valid].std())
             if scale_std == 0:
                 scale_std, scale = std, 1.0
@@ -117,12 +117,12 @@ class Blend(Objective, frozen=True):
         """Return the memory of all parts after a generation."""
         grown: dict[str, NDArray[Any]] = {}
         for number, (_, part) in enumerate(self.members):
-            own = part.remember(outcomes, _own(memory, number))
-            grown |= {f"{number}/{name}": array for name, array in own.items()}
+            remembered = part.remember(outcomes, _memory_of(memory, number))
+            grown |= {f"{number}/{name}": array for name, array in remembered.items()}
         return grown
 
 
-def _own(memory: Memory, number: int) -> Memory:
+def _memory_of(memory: Memory, number: int) -> Memory:
     """Return the memory of one part, whose names begin with its number in the memory of the blend."""
     prefix = f"{number}/"
     return {name.removeprefix(prefix): memory[name] for name in memory if name.startswith(prefix)}
