@@ -85,7 +85,8 @@ def open_hdf5(path: Path) -> h5py.File:
         # its name without a lock, while another part of this process has it open with one.
         file = h5py.File(opened, "r")
     except (OSError, RuntimeError, ValueError) as error:
-        raise RunFileError(f"{path} is not a readable HDF5 file, or truncated: {error}") from None
+        config = ", but a config; expected a run file" if str(path).endswith(".toml") else f", or truncated: {error}"
+        raise RunFileError(f"{path} is not a readable HDF5 file{config}") from None
     try:
         with damage_reported(path):
             _check_version(file, path)
