@@ -3,8 +3,8 @@
 import shlex
 
 import fourth_plan
+import page_tables as tables
 import pytest
-import tables
 from support.program import needs_results
 
 pytestmark = needs_results

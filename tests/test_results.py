@@ -19,8 +19,8 @@ sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each 
 
 import blocks
 import endpoints
+import page_tables as tables
 import results
-import tables
 from first_plan import CLAIMS, all_tests, claim_table, examine
 from places import ring
 from small_runs import collect

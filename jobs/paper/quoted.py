@@ -11,15 +11,15 @@ from pathlib import Path
 
 import fourth_plan
 import numpy as np
+import page_tables as tables
 import second_plan
-import tables
 from blocks import read_block
 from endpoints import Row, column, number, select
 from fidelity import weights_alike
 from heritability_plan import TWO_STARTS, measured_arms, planned
 from intervals import Interval, ratio
+from page_tables import MAXENT, MAXVAR, NAMED, STANDARD
 from scipy.stats import spearmanr
-from tables import MAXENT, MAXVAR, NAMED, STANDARD
 
 LATE, SIX = second_plan.LATE, second_plan.SIX
 Numbers = dict[str, float]

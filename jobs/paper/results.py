@@ -22,7 +22,7 @@ import endpoints
 import first_plan
 import heritability_plan
 import numpy as np
-import tables
+import page_tables as tables
 from blocks import read_block, read_by_start, read_folder, write_block
 from shelf import read, write_cards
 

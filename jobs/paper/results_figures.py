@@ -11,8 +11,8 @@ import numpy as np
 from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, directions, facts
 from heritability_plan import ARMS, NUMBERS, measured_arms
+from page_tables import adaptation_kind
 from second_plan import WHITENED
-from tables import adaptation_kind
 
 from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
 
