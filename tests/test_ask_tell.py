@@ -432,12 +432,11 @@ def test_the_torch_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["torch", "jax"])
-def test_the_program_that_compares_ask_and_draw_measures_both(library: str) -> None:
+def test_the_program_that_compares_ask_and_draw_measures_the_draw(library: str) -> None:
     for package in ("array_api_compat", library):
         pytest.importorskip(package)
-    compared = command_run(python(CHECKOUT / "jobs" / "examples" / "ask_or_draw.py", library, 20, 4))
-    heading, asked, drawn = compared.stdout.splitlines()
-    assert heading == "N = 20, D = 122" and "ask" in asked and "draw" in drawn and "GiB" in drawn, compared.stderr
+    measured = command_run(python(CHECKOUT / "jobs" / "examples" / "ask_or_draw.py", library, 20, 4, "draw"))
+    assert "draw" in measured.stdout and "GiB" in measured.stdout, measured.stderr
 
 
 def test_a_loop_without_a_file_leaves_nothing_behind() -> None:

@@ -36,7 +36,9 @@ def parse(words: list[str]) -> None:
 
 def short(words: list[str]) -> list[str]:
     """Make a command of the docs quick: few individuals, few generations."""
-    numbers = {"--generations": "6", "--count": "20"} | ({"--generation": "3"} if "59" in words else {})
+    numbers = {"--generations": "6", "--count": "20", "--starts": "2"} | (
+        {"--generation": "3"} if "59" in words else {}
+    )
     words = [numbers.get(before, word) for before, word in zip(["", *words], words, strict=False)]
     if words[0] != "train":
         return words

@@ -242,8 +242,7 @@ def digests(words: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", ["walker", "HalfCheetah-v5"])
-@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize(("name", "task"), [*((name, "walker") for name in WORDS), ("nsr.py", "HalfCheetah-v5")])
 def test_a_program_goes_on_from_its_file_with_the_same_bits_on_any_number_of_ranks(
     name: str, task: str, inside: Path
 ) -> None:
