@@ -527,3 +527,13 @@ def test_a_link_to_trained_code_does_not_make_what_is_beside_it_trained(
         Path(name).symlink_to(folder / name)
     code, text = refusal(*VERIFY)
     assert code == 3 and f"{module}:Point" in text
+
+
+def test_a_refusal_says_if_the_module_cannot_be_found_from_here(
+    mine: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    shutil.move(mine, elsewhere / "run.h5")
+    monkeypatch.chdir(elsewhere)
+    code, said = refusal("sample", "run.h5", "--count", "4")
+    assert code == 3 and "finds no such file from here" in said
