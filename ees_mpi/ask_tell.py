@@ -37,8 +37,8 @@ from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry import unknown
 from ees_mpi.registry.computing import computing
-from ees_mpi.registry.search import searching
-from ees_mpi.runs.broadcast import read_on_root
+from ees_mpi.registry.search import RUN_FOLDERS, beside, searching
+from ees_mpi.runs.broadcast import as_on_root, read_on_root
 from ees_mpi.runs.loop_config import config_of
 from ees_mpi.runs.recording import NO_END, Recording, reopen_loop
 from ees_mpi.training import commit
@@ -66,7 +66,8 @@ class Strategy:
     objective, population, optimizer: a name, a dict of settings, a settings object, or your own: a function for the
         objective, a class for the others
     size, std: N and the standard deviation of the population; seed: of the run
-    config: a preset, a .toml file, a dict or a Config, for all that is not given here; its task is not used
+    config: a preset, a .toml file, a run file, a dict or a Config, for all that is not given here; its task is not used
+    trust: run the code that a run file names, such as its objective
     observation_dim, observation_share: O, and the share of individuals that feed the observation normaliser
         [default: 0.01, or more for about ten individuals]
     rollouts, starts: K starts of each individual, and which of them share their seeds: "own", "common" or "fixed"
@@ -88,6 +89,7 @@ class Strategy:
         population: Any = None,
         optimizer: Any = None,
         config: Any = None,
+        trust: bool = False,
         observation_dim: int = 0,
         observation_share: float | None = None,
         rollouts: int = 1,
@@ -109,9 +111,14 @@ class Strategy:
                 means = means_of(mean)
                 task: dict[str, Any] = {"observation_dim": observation_dim, "observation_share": observation_share}
                 task |= {"parameters": means.shape[1], "rollouts": rollouts, "starts": starts}
-                loop_config = config_of(config, task, parts, keys)
+                loop_config = config_of(config, task, parts, keys, trust)
                 if means.shape != (expected := (loop_config.population.components, means.shape[1])):
                     raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
+            with loop.closed_by_errors():
+                written = hashlib.sha256(loop_config.to_toml().encode()).digest()
+                loop.ranks.check_same(written, "a setting of Strategy")
+                loop_config = as_on_root(loop.ranks, loop_config)
+            with loop.closed_by_errors(), loop.ranks.together():
                 configs.check(loop_config)
                 state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
                 here = target if loop.ranks.is_root else None
@@ -132,6 +139,7 @@ class Strategy:
         self = cls.__new__(cls)
         with computing():
             loop, recording = UserLoop("Strategy.resume"), Recording()
+            beside(path, run=True)
 
             def read() -> dict[str, Any]:
                 prepared = reopen_loop(Path(path), generations, force, trust)
@@ -149,11 +157,11 @@ class Strategy:
         """Check that all ranks begin alike, and fill the noise table."""
         ranks = loop.ranks
         ranks.check_same(state.digest(), "the first mean (draw it with a fixed seed)")
-        ranks.check_same(hashlib.sha256(config.to_toml().encode()).digest(), "a setting of Strategy")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
         self._noise = shared_table(config.noise_seed, config.noise.size, ranks)
         self._update = Update.of(config, self._noise)
         self._loop, self.config, self._state = loop, config, state
+        self._run_folders = list(RUN_FOLDERS)  # of the file that the config came from
         self._recording, self._recorded = recording, recorded  # recorded: there is a file, on rank 0
         self._draw: Draw | None = None
         self._asked: list[range] = []
@@ -382,7 +390,7 @@ class Strategy:
             arrays = describe(self.config, self._state, draw, outcomes, ranks)
             self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.plugin_objectives)
 
-        with searching(*self.config.folders):
+        with searching(*self.config.folders, runs=self._run_folders):
             self._loop.call(job, 60 * self.config.run.stall_minutes)
 
     def _last_draw(self, caller: str) -> Draw:

@@ -1,10 +1,12 @@
 """A name in a file runs only if this user has trained with this very code before, or says so for this call."""
 
+import contextlib
 import copy
 import os
 import pickle
 import shutil
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -189,6 +191,58 @@ def test_a_loop_runs_no_code_of_a_stranger(folder: Path, part: str) -> None:
     assert "parts" not in sys.modules
 
 
+LOOP = """
+import os
+import sys
+import numpy as np
+import ees_mpi
+
+if os.environ["OMPI_COMM_WORLD_RANK"] in sys.argv[1:]:  # ranks that have no notes
+    os.environ["XDG_STATE_HOME"] = "/proc/nothing"
+try:
+    es = ees_mpi.Strategy(np.ones(3), config="run.h5", trust="trust" in sys.argv)
+    es.tell(es.ask())
+    es.close()
+    sys.stdout.write("ran\\n")
+except ees_mpi.TrustError as error:
+    sys.stdout.write("asked\\n")
+"""
+
+
+@pytest.mark.standing_ranks
+def test_rank_0_decides_for_all_ranks_of_a_loop(folder: Path) -> None:
+    Path("parts.py").write_text("def f(behaviors, fitness):\n    return fitness\n")
+    Path("own.toml").write_text(tomli_w.dumps({**CONFIG, "objective": {"name": "weights", "function": "parts:f"}}))
+    Path("loop.py").write_text(LOOP)
+    done(*WORDS)
+    for words, said in ((("1",), "ran"), (("0",), "asked"), (("0", "1", "trust"), "ran")):
+        assert done(folder / "loop.py", *words, ranks=2).stdout.split() == [said, said], words
+
+
+def test_a_loop_runs_code_with_consent_for_this_loop_and_finds_it_beside_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    Path("parts.py").write_text("def f(behaviors, fitness):\n    return fitness\n")
+    plain_with(folder, "objective", 'name = "weights"\nfunction = "parts:f"')
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    for trust in (False, True, False):
+        with contextlib.nullcontext() if trust else pytest.raises(ees_mpi.TrustError, match="parts:f"):
+            es = ees_mpi.Strategy(np.ones(3), config=folder / "plain.h5", trust=trust)
+            es.tell(es.ask(), np.ones(20))
+    assert not os.listdir(os.environ["XDG_STATE_HOME"])
+
+
+def test_a_note_does_not_depend_on_the_program_that_trained(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("program.py").write_text("")
+    program = types.ModuleType("__main__")
+    program.__file__ = str(folder / "program.py")
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "__mp_main__", program)  # as multiprocessing does, which torch imports
+        done(*WORDS)
+    forget_modules()
+    done(*VERIFY)
+
+
 def test_installed_code_needs_consent_for_its_settings(folder: Path) -> None:
     marker = folder / "marker"
     attack = f"name = 'custom'\nfunction = 'subprocess:Popen'\nsettings.args = ['touch', '{marker}']"
@@ -206,6 +260,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "measure": lambda f, **trust: ees_mpi.measure(f, count=4, std=0.5, overwrite=True, **trust).close(),
     "train": lambda f, **trust: ees_mpi.train(f, "y.h5", overwrite=True, **trust).close(),
     "open_run": lambda f, **trust: ees_mpi.open_run(f, **trust).config.task.open(0).close(),
+    "load_config": lambda f, **trust: ees_mpi.load_config(f, **trust).task.open(0).close(),
 }
 
 

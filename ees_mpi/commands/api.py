@@ -92,12 +92,17 @@ def signal(request: SignalRequest) -> "list[Signal]":
 
 
 def load_config(
-    source: "str | os.PathLike[str] | Mapping[str, Any] | Config", settings: Mapping[str, Any] | None = None
+    source: "str | os.PathLike[str] | Mapping[str, Any] | Config",
+    settings: Mapping[str, Any] | None = None,
+    trust: bool = False,
 ) -> "Config":
-    """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`."""
+    """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`.
+
+    trust: the task of the config may run the code that a run file names, as with `open_run`; other calls ask again
+    """
     from ees_mpi.runs.start import load
 
-    return load(source_of(source), settings_of(settings))
+    return load(source_of(source), settings_of(settings), trust)
 
 
 def presets() -> dict[str, str]:

@@ -35,6 +35,8 @@ def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[
         source = {**sections, "task": {"name": "function", **known, **function}}
     elif isinstance(source, str) and source.endswith(".toml"):
         beside(source)  # on every rank: rank 0 alone reads the file
+    elif isinstance(source, Path):
+        beside(source, run=True)
     elif isinstance(source, Config):
         FOLDERS.extend(source.folders)
     elif source is None:

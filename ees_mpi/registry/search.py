@@ -8,7 +8,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
@@ -20,10 +20,13 @@ _added: list[list[str]] = []  # to sys.path, by each call that is running
 
 
 @contextmanager
-def searching(*folders: str) -> Iterator[None]:
-    """Search modules in these folders, too, during a call, and in all that it adds; nothing stays afterwards."""
+def searching(*folders: str, runs: Sequence[str] = ()) -> Iterator[None]:
+    """Search modules in these folders, too, during a call, and in all that it adds; nothing stays afterwards.
+
+    runs: folders of run files
+    """
     before = list(FOLDERS), list(RUN_FOLDERS)
-    FOLDERS[:], RUN_FOLDERS[:] = folders, []
+    FOLDERS[:], RUN_FOLDERS[:] = folders, runs
     _added.append([])
     try:
         yield

@@ -30,6 +30,7 @@ CONSENT = "If you trust the file, use --trust (or EES_MPI_TRUST=1, or trust=True
 SETTINGS = {"function": "settings", "behavior": "", "policy": "policy_settings", "env": "env_settings", "model": "xml"}
 MAX_MODULES = 1000  # modules of a folder; code that imports more is not noted
 INSTALLED = ("site-packages", "dist-packages")
+PROGRAM = ("__main__", "__mp_main__")  # names of the program itself; multiprocessing gives it the second one
 
 
 class FromFile(str):
@@ -275,7 +276,7 @@ def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
         return {}  # the modules there have nothing to do with each other
     found: dict[str, str] = {}
     for name, module in list(sys.modules.items()):
-        file = search.file_of(module) if name not in {"__main__", *files} else ""
+        file = search.file_of(module) if name not in {*PROGRAM, *files} else ""
         if file.startswith(folder) and not {*INSTALLED} & {*file.removeprefix(folder).split(os.sep)}:
             known = search.files(name) or {}
             found[file] = name if known.get(name) == file else ""

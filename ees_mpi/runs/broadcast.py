@@ -52,7 +52,12 @@ def open_on_ranks(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) 
     """
     with ranks.together():
         run = open_run(path, trust)
-    run.config, _ = read_on_root(ranks, lambda: {"config": run.config})
+    run.config = as_on_root(ranks, run.config)
     with ranks.together():
         check_code(run.config, needed)
     return run
+
+
+def as_on_root(ranks: Ranks, config: Config) -> Config:
+    """Return the config that all ranks have read, with what rank 0 lets run."""
+    return read_on_root(ranks, lambda: {"config": config})[0]

@@ -10,7 +10,7 @@ from ees_mpi.config import Config, with_base, written
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import Part
-from ees_mpi.registry.search import FOLDERS
+from ees_mpi.registry.search import FOLDERS, beside
 from ees_mpi.registry.toml import settings_of, source_of, tables
 from ees_mpi.runs.start import load
 
@@ -27,17 +27,20 @@ def sections_of(source: Any) -> dict[str, Any]:
     if isinstance(source, Config):
         FOLDERS.extend(source.folders)
     if isinstance(source, Path):
+        beside(source, run=True)
         found = load(source, ()).sections()
     else:
         found = with_base(tables(written(source), (), str(source)))
     return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}
 
 
-def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], keys: Mapping[str, Any]) -> Config:
-    """Return the config of a loop.
+def config_of(
+    source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], keys: Mapping[str, Any], trust: bool = False
+) -> Config:
+    """Return the config of a loop; this runs no code of the user.
 
     source: of everything else; parts: by section, each a name, a dict, a settings object, own code, or None
-    keys: single ones
+    keys: single ones; trust: the code that a run file names may run
     """
     sections = sections_of(source)
     if sections.get("method", "ees") != "ees":
@@ -58,4 +61,4 @@ def config_of(source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], ke
     run = {**sections.get("run", {}), "needs_start": False, "evaluate_mean_every": 0}  # the loop evaluates no mean
     given = {key: value for key, value in task.items() if value is not None}
     whole = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})
-    return replace(configs.load(whole, settings_of(settings)), folders=tuple(FOLDERS))
+    return replace(configs.load(whole, settings_of(settings), trust), folders=tuple(FOLDERS))
