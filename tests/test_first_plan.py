@@ -7,7 +7,7 @@ import first_plan as plan
 import numpy as np
 import pytest
 from first_plan import FAILS, HOLDS, OPEN, judge, overall
-from intervals import ratio
+from rules import ratio
 from scipy import stats
 
 from ees_mpi.analysis.numbers.statistics import Group

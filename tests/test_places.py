@@ -4,7 +4,7 @@ import csv
 import shutil
 from pathlib import Path
 
-import heritability_plan
+import heritability
 import numpy as np
 import places
 import pytest
@@ -61,7 +61,7 @@ def test_a_block_keeps_raw_places_as_float16_and_gives_their_row(tmp_path: Path)
     name = "ant-maxent-authors-whiten-mujoco-seed6"
     assert raw[f"{name}-starts"].shape == (200, 20, 2) and raw[f"{name}-starts"].dtype == np.float16
     write_block(tmp_path / "few.h5", [runs[name], runs[f"{name}-starts"]], {f"{name}-starts": raw[f"{name}-starts"]})
-    path = heritability_plan.write(tmp_path)
+    path = heritability.write(tmp_path)
     with path.open(newline="") as file:
         (row,) = csv.DictReader(file)
     assert row["mean"] == name and row["engine"] == "mujoco" and row["digest"] == runs[name].about["state_sha256"]
@@ -69,10 +69,10 @@ def test_a_block_keeps_raw_places_as_float16_and_gives_their_row(tmp_path: Path)
 
 
 def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:
-    for path in (heritability_plan.NUMBERS, *results.RESULTS.glob("*.h5")):
+    for path in (heritability.NUMBERS, *results.RESULTS.glob("*.h5")):
         shutil.copy(path, tmp_path)
-    written = heritability_plan.write(tmp_path).read_text(encoding="utf-8")
-    kept = heritability_plan.NUMBERS.read_text(encoding="utf-8")
+    written = heritability.write(tmp_path).read_text(encoding="utf-8")
+    kept = heritability.NUMBERS.read_text(encoding="utf-8")
     assert written.splitlines()[0] == kept.splitlines()[0]
     for mine, theirs in zip(csv.reader(written.splitlines()), csv.reader(kept.splitlines()), strict=True):
         assert mine[:3] == theirs[:3]

@@ -208,11 +208,16 @@ def table(blocks: Iterable[Path]) -> str:
     runs = [(path.stem, run) for path in sorted(blocks) for run in read_block(path)]
     known = [{"block": block, **facts(run)} for block, run in runs]
     found = [endpoints(run) for _, run in runs]
-    names = [*(known[0] if known else ()), *sorted({name for row in found for name in row})]
+    columns = [*(known[0] if known else ()), *sorted({name for row in found for name in row})]
+    return as_csv([first | second for first, second in zip(known, found, strict=True)], columns)
+
+
+def as_csv(rows: Iterable[Row], columns: Iterable[str]) -> str:
+    """Return rows as a table with commas; a cell that a row does not have is empty."""
     file = io.StringIO()
-    writer = csv.DictWriter(file, names, restval="", lineterminator="\n")
+    writer = csv.DictWriter(file, list(columns), restval="", lineterminator="\n")
     writer.writeheader()
-    writer.writerows({**first, **second} for first, second in zip(known, found, strict=True))
+    writer.writerows(rows)
     return file.getvalue()
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from endpoints import Row, lines, number, select
-from intervals import LEVEL, Interval, ratio
+from rules import LEVEL, Interval, ratio
 
 from ees_mpi.analysis.numbers import tables
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare, holm

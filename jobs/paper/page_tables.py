@@ -3,13 +3,21 @@
 import re
 from collections.abc import Sequence
 
-import first_plan
-import fourth_plan
+import heritability
 import numpy as np
-import second_plan
 from endpoints import PAPERS_ROBOTS, Row, column, lines, number, select
-from heritability_plan import ARM
-from intervals import ratio
+from rules import (
+    ANTS,
+    LATE,
+    SIX,
+    above_verdict,
+    has_ring,
+    mann_whitney,
+    ratio,
+    ring_verdict,
+    share_verdict,
+    when_complete,
+)
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 FIRST_STEPS = {"full": "plain Adam", "gentle": "gentle rule", "trust": "trust"}
@@ -38,7 +46,6 @@ RING_ARMS = {  # of the third and the fourth plan, in the order of the tables
     "narrow": "ranks, kernel 0.1, one start",
     "spatial": "spatial ranks, one start",
 }
-NOT_YET = "not run yet"
 CHEETAH_ARMS = {
     "ranks": "one start",
     "four": "four own starts",
@@ -47,16 +54,11 @@ CHEETAH_ARMS = {
 }
 
 
-def trained(rows: Sequence[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
-    """Return the trainings of the paper's robots towards +x, N = 10,000."""
-    chosen = select(rows, robot=robot, algorithm=algorithm, rules=rules, kind="training", **PAPERS_ROBOTS)
-    return [row for row in chosen if row["direction"] in ("", "0")]
-
-
 def early(rows: Sequence[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
-    """Return the trainings with 30 generations, seeds 0 to 5."""
-    chosen = trained(rows, robot, algorithm, rules)
-    return [row for row in chosen if row["generations"] == "30" and int(row["seed"]) < first_plan.SEEDS]
+    """Return the trainings of the paper's robots towards +x with 30 generations, N = 10,000, seeds 0 to 5."""
+    facts = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training", "generations": "30"}
+    chosen = select(rows, **facts, **PAPERS_ROBOTS)
+    return [row for row in chosen if row["direction"] in ("", "0") and int(row["seed"]) < 6]
 
 
 def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: str = "") -> str:
@@ -170,7 +172,7 @@ def bullet(rows: Sequence[Row]) -> str:
     return lines((*head, "left share or ring over distance, Bullet", "the same, replica"), table)
 
 
-def rings(runs: Sequence[Row], ending: str = second_plan.LATE) -> list[float]:
+def rings(runs: Sequence[Row], ending: str = LATE) -> list[float]:
     """Return the ring of each run, over its mean distance: 1 is even, 0 has a gap."""
     return [number(row, f"ring{ending}") / number(row, f"distance{ending}") for row in runs]
 
@@ -180,7 +182,7 @@ def by_arm(rows: Sequence[Row], name: str, robot: str = "ant") -> dict[str, dict
     found: dict[str, dict[int, Row]] = {arm: {} for arm in RING_ARMS}  # in their order
     for row in sorted(rows, key=lambda row: row["engine"]):  # a measurement in the replica replaces one in Bullet
         match = RING_RUN.fullmatch(row[name])
-        if match and match[1] == robot and (match[2] or int(match[3]) in second_plan.SIX):
+        if match and match[1] == robot and (match[2] or int(match[3]) in SIX):
             found.setdefault(f"{match[2] or 'ranks'}{match[4] or ''}", {})[int(match[3])] = row
     return {arm: dict(sorted(runs.items())) for arm, runs in found.items() if runs}
 
@@ -196,10 +198,10 @@ def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
     elsewhere, table = by_arm(measured, "mean"), []
     for arm, runs in by_arm(rows, "run").items():
         if all(number(row, "generations") >= 100 for row in runs.values()):
-            even, trainings = sum(map(second_plan.has_ring, runs.values())), list(runs.values())
+            even, trainings = sum(map(has_ring, runs.values())), list(runs.values())
             others = [elsewhere.get(arm, {}).get(seed, {}).get("ring", "") for seed in runs]
             cells = [f"{even} of {len(runs)}", _each(rings(trainings)), _each(others)]
-            cells += [spread(column(trainings, f"distance{second_plan.LATE}"))]
+            cells += [spread(column(trainings, f"distance{LATE}"))]
             cells += [_each(column(trainings, "correlation_last"))]
             table.append((RING_ARMS[arm], f"{min(runs)} to {max(runs)}", *cells))
     head = (
@@ -238,34 +240,35 @@ def starts_table(measured: Sequence[Row], robot: str) -> str:
 
 def fourth(measured: Sequence[Row]) -> str:
     """Return the claims of the fourth plan with its verdicts, which wait for all runs."""
-    fixed = replica_arm(measured, "whiten", second_plan.SIX)
-    four, own = (replica_arm(measured, arm, fourth_plan.ANTS) for arm in ("four", "own"))
-    table, complete = [], len(four) == len(own) == len(fixed) == fourth_plan.RUNS
+    fixed = replica_arm(measured, "whiten", SIX)
+    four, own = (replica_arm(measured, arm, ANTS) for arm in ("four", "own"))
+    table = []
     for name, words in (("heritable", "heritable variance"), ("share", "share")):
         groups = [column(group, name) for group in (four, fixed, own)]
-        found = "; ".join(
-            f"{ratio(groups[0], other)} times {whose}, p = {fourth_plan.exceeds(groups[0], other)[0]:.2g}"
+        found = [
+            f"{ratio(groups[0], other)} times {whose}, p = {mann_whitney(groups[0], other)[0]:.2g}"
             for other, whose in zip(groups[1:], ("one fixed start", "one own start"), strict=True)
-            if len(groups[0]) == len(other) == fourth_plan.RUNS
-        )
-        verdict = fourth_plan.heritable_verdict(*groups) if complete else f"one own start: {NOT_YET}"
-        table.append((f"ant, four own starts: {words}", found or "-", verdict))
-    sectors = [int(value) for value in column(four, "reliable_sectors")]
-    shown = f"sectors with a reliable mutation: {', '.join(map(str, sectors))}" if sectors else "-"
-    verdict = fourth_plan.ring_verdict(sectors) if sectors else NOT_YET
-    table.append(("ant, four own starts: a reliable ring", shown, verdict))
-    pair = [replica_arm(measured, arm, fourth_plan.CHEETAHS, "cheetah") for arm in ("four", "ranks")]
-    found, verdict = "-", NOT_YET
-    if min(map(len, pair)) == fourth_plan.RUNS:
-        share, amount = ([column(group, name) for group in pair] for name in ("share", "heritable"))
-        found = f"share {ratio(*share)}, p = {fourth_plan.exceeds(*share)[0]:.2g}; heritable variance {ratio(*amount)}"
-        verdict = fourth_plan.share_verdict(share, ratio(*amount).low)
-    table.append(("cheetah, four own starts: share, and no less heritable variance", found, verdict))
+            if len(groups[0]) == len(other) == len(SIX)
+        ]
+        verdict = when_complete(len(SIX), above_verdict, *groups)
+        table.append((f"ant, four own starts: {words}", "; ".join(found) or "-", verdict))
+    sectors = column(four, "reliable_sectors")
+    shown = f"sectors with a reliable mutation: {', '.join(f'{count:.0f}' for count in sectors)}" if sectors else "-"
+    table.append(("ant, four own starts: a reliable ring", shown, when_complete(len(SIX), ring_verdict, sectors)))
+    pair = [replica_arm(measured, arm, SIX, "cheetah") for arm in ("four", "ranks")]
+    share, amount = ([column(group, name) for group in pair] for name in ("share", "heritable"))
+    shown = (
+        f"share {ratio(*share)}, p = {mann_whitney(*share)[0]:.2g}; heritable variance {ratio(*amount)}"
+        if pair[0]
+        else "-"
+    )
+    verdict = when_complete(len(SIX), lambda *two: share_verdict(two, ratio(*amount)), *share)
+    table.append(("cheetah, four own starts: share, and no less heritable variance", shown, verdict))
     return lines(("claim of the fourth plan", "here", "verdict"), table)
 
 
-def _each(values: Sequence[float | str]) -> str:
-    return ", ".join("-" if value == "" else f"{float(value):.2f}" for value in values)
+def _each(values: Sequence[float | str], digits: int = 2) -> str:
+    return ", ".join("-" if value == "" else f"{float(value):.{digits}f}" for value in values)
 
 
 def means(rows: Sequence[Row], measured: Sequence[Row]) -> str:
@@ -290,5 +293,32 @@ def means(rows: Sequence[Row], measured: Sequence[Row]) -> str:
 
 def old_means(measured: Sequence[Row]) -> list[Row]:
     """Return the measurements of single means, before the third plan, by their heritable variance."""
-    rows = [row for row in measured if not (ARM.fullmatch(row["mean"]) or row["distance_of_means"])]
+    rows = [row for row in measured if not (heritability.ARM.fullmatch(row["mean"]) or row["distance_of_means"])]
     return sorted(rows, key=lambda row: float(row["heritable"]))
+
+
+def arms(measured: Sequence[Row]) -> str:
+    """Return the arms of the experiment with two starts, with a number for each seed."""
+    found, cells = heritability.arms(measured), []
+    for robot, bullet, arm in sorted(found, key=lambda key: (*key[:2], list(heritability.ARMS).index(key[2]))):
+        rows = [row for _, row in sorted(found[robot, bullet, arm].items())]
+        ways = [[100 * float(row[way]) for way in ("left", "right", "quarter") if row[way]] for row in rows]
+        sides = ", ".join(" / ".join(f"{share:.0f}" for share in each) for each in ways)
+        digits = {"heritable": 0, "share": 2, "consistency": 2, "interaction": 0, "realised": 2, "distance": 0}
+        shown = [_each([row[name] for row in rows], places) for name, places in digits.items()]
+        elsewhere = _each([row["best_elsewhere"] for row in rows], 0)
+        cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown, sides, elsewhere))
+    where = "left / right (ant: commonest quarter), %"
+    head = ("heritable", "share", "consistency", "interaction", "realised", "distance", where, "best elsewhere")
+    return lines(("arm, seeds in order", *head), cells)
+
+
+def tests(measured: Sequence[Row]) -> str:
+    """Return the planned tests of that experiment, on both engines."""
+    cells = [
+        (f"{arm}{', in Bullet' * bullet}", *(text for over, p in each for text in (str(over), f"{p:.2g}")))
+        for bullet in (False, True)
+        for arm, each in heritability.planned(heritability.arms(measured), bullet).items()
+    ]
+    head = ("heritable variance over that of `fixed` (90 % interval)", "p", "share over that of `fixed`", "p")
+    return lines((f"arm, {heritability.SEEDS} seeds", *head), cells)

@@ -9,19 +9,34 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import fourth_plan
+import heritability
 import numpy as np
 import page_tables as tables
-import second_plan
 from blocks import read_block
 from endpoints import Row, column, number, select
 from fidelity import weights_alike
-from heritability_plan import TWO_STARTS, measured_arms, planned
-from intervals import Interval, ratio
 from page_tables import MAXENT, MAXVAR, NAMED, STANDARD
+from rules import (
+    ANTS,
+    CHEETAHS,
+    FAR,
+    LATE,
+    LEVEL,
+    RING,
+    SIX,
+    WHITENED,
+    Interval,
+    distances,
+    group,
+    has_ring,
+    has_sides,
+    mann_whitney,
+    paired,
+    power,
+    ratio,
+)
 from scipy.stats import spearmanr
 
-LATE, SIX = second_plan.LATE, second_plan.SIX
 Numbers = dict[str, float]
 
 
@@ -38,82 +53,61 @@ def limits(name: str, values: Iterable[float]) -> Numbers:
 
 def cheetahs(rows: Sequence[Row]) -> Numbers:
     """Return the numbers on the cheetah's distance and sides."""
-    runs = {name: second_plan.group(rows, second_plan.CHEETAHS, "cheetah", name) for name in NAMED}
+    runs = {name: group(rows, CHEETAHS, "cheetah", name) for name in NAMED}
     six = {name: {seed: row for seed, row in each.items() if seed in SIX} for name, each in runs.items()}
-    white = second_plan.group(rows, SIX, "cheetah", MAXENT, "other", second_plan.WHITENED)
-    far = {name: second_plan.distances(each) for name, each in runs.items()}
-    short = {
-        rules: [column(tables.early(rows, "cheetah", name, rules), "distance_20_29") for name in (MAXENT, STANDARD)]
-        for rules in ("text", "released")
-    }
-    left_out = [
-        second_plan.further_verdict(far[MAXENT][:k] + far[MAXENT][k + 1 :], far[STANDARD])[0] for k in range(12)
-    ]
-    left_out += [
-        second_plan.further_verdict(far[MAXENT], far[STANDARD][:k] + far[STANDARD][k + 1 :])[0] for k in range(12)
-    ]
-    found = interval("cheetah.maxent", ratio(far[MAXENT], far[STANDARD]))
-    found |= interval("cheetah.maxvar", ratio(far[MAXVAR], second_plan.distances(six[STANDARD])))
-    found |= interval("cheetah.whiten", ratio(second_plan.distances(white), second_plan.distances(six[STANDARD])))
-    found |= interval("cheetah.ranks-over-whiten", second_plan.paired(six[MAXENT], white))
-    found |= interval("cheetah.maxvar-over-maxent", second_plan.paired(six[MAXVAR], six[MAXENT]))
-    for rules, pair in short.items():
-        found |= interval(f"cheetah.{rules}30", ratio(*pair))
-    for way in ("left", "right"):
-        pair = [
-            column(runs[MAXENT].values(), f"{way}_distance_last"),
-            column(runs[STANDARD].values(), "right_distance_last"),
-        ]
-        found |= interval(f"cheetah.{way}", ratio(*pair))
-    for name, each in runs.items():
-        found[f"cheetah.sides.{name}"] = sum(map(second_plan.has_sides, each.values()))
-        found[f"cheetah.soon.{name}"] = float(np.median(column(each.values(), "generations_to_20")))
-    found["cheetah.sides.whiten"] = sum(map(second_plan.has_sides, white.values()))
+    white = group(rows, SIX, "cheetah", MAXENT, "other", WHITENED)
+    far, standard = distances(runs[MAXENT]), distances(runs[STANDARD])
+    found = interval("cheetah.maxent", ratio(far, standard))
+    found |= interval("cheetah.maxvar", ratio(distances(six[MAXVAR]), distances(six[STANDARD])))
+    found |= interval("cheetah.whiten", ratio(distances(white), distances(six[STANDARD])))
+    found |= interval("cheetah.ranks-over-whiten", paired(six[MAXENT], white))
+    found |= interval("cheetah.maxvar-over-maxent", paired(six[MAXVAR], six[MAXENT]))
     for rules in ("text", "released"):
+        early = {name: tables.early(rows, "cheetah", name, rules) for name in NAMED}
+        found |= interval(
+            f"cheetah.{rules}30", ratio(*(column(early[name], "distance_20_29") for name in (MAXENT, STANDARD)))
+        )
         for name in (MAXVAR, MAXENT):
-            found[f"cheetah.sides30.{rules}.{name}"] = sum(
-                second_plan.has_sides(row, "_20_29") for row in tables.early(rows, "cheetah", name, rules)
-            )
+            found[f"cheetah.sides30.{rules}.{name}"] = sum(has_sides(row, "_20_29") for row in early[name])
+    for name, each in runs.items():
+        found[f"cheetah.sides.{name}"] = sum(map(has_sides, each.values()))
+        found[f"cheetah.soon.{name}"] = float(np.median(column(each.values(), "generations_to_20")))
+    without_one = [(far[:k] + far[k + 1 :], standard) for k in range(len(far))]
+    without_one += [(far, standard[:k] + standard[k + 1 :]) for k in range(len(standard))]
     return found | {
-        "cheetah.further.p": second_plan.further_verdict(far[MAXENT], far[STANDARD])[0],
-        "cheetah.further.fragile": sum(p >= 0.05 for p in left_out),
-        "cheetah.power": second_plan.power(far[MAXENT], far[STANDARD]),
+        "cheetah.further.p": mann_whitney(far, standard)[0],
+        "cheetah.further.fragile": sum(mann_whitney(*pair)[0] >= LEVEL for pair in without_one),
+        "cheetah.power": power(far, standard),
     }
 
 
 def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     """Return the numbers on the ant's ring and distance."""
-    arms = tables.by_arm(rows, "run")
-    standard, maxvar = (second_plan.group(rows, SIX, "ant", name) for name in (STANDARD, MAXVAR))
-    walking = {seed: row for seed, row in standard.items() if number(row, f"distance{LATE}") >= second_plan.FAR}
-    found: Numbers = {}
-    for arm in ("ranks", "whiten", "spatial", "four"):
+    standard, maxvar = (group(rows, SIX, "ant", name) for name in (STANDARD, MAXVAR))
+    walking = {seed: row for seed, row in standard.items() if number(row, f"distance{LATE}") >= FAR}
+    arms, found = (
+        tables.by_arm(rows, "run"),
+        interval("ant.maxvar-over-es", ratio(distances(maxvar), distances(standard))),
+    )
+    for arm in ("ranks", "whiten"):
         runs = arms[arm]
-        found[f"ant.{arm}.even"] = sum(map(second_plan.has_ring, runs.values()))
-        found[f"ant.{arm}.distance"] = float(np.mean(second_plan.distances(runs)))
-        found |= limits(f"ant.{arm}.ring", tables.rings(list(runs.values())))
+        found[f"ant.{arm}.even"] = sum(map(has_ring, runs.values()))
         found |= limits(f"ant.{arm}.correlation", np.abs(column(runs.values(), "correlation_last")))
         found |= limits(f"ant.{arm}.directions", column(runs.values(), "directions_last"))
-        if arm in ("whiten", "spatial"):
-            found |= interval(f"ant.{arm}-over-ranks", second_plan.paired(runs, arms["ranks"]))
-        if arm in ("ranks", "whiten"):
-            found |= interval(f"ant.{arm}-over-es", ratio(second_plan.distances(runs), second_plan.distances(standard)))
-            found |= interval(
-                f"ant.{arm}-over-walking", ratio(second_plan.distances(runs), second_plan.distances(walking))
-            )
-    found |= {f"ant.whiten.ring.{seed}": tables.rings([row])[0] for seed, row in arms["whiten"].items()}
-    found |= interval("ant.maxvar-over-es", ratio(second_plan.distances(maxvar), second_plan.distances(standard)))
-    for name, runs in (("es", standard), ("ranks", arms["ranks"])):
-        found[f"ant.near.{name}"] = float(np.median(column(runs.values(), f"near_origin{LATE}")))
-    found["ant.near.p"] = second_plan.further_verdict(
-        *(column(runs.values(), f"near_origin{LATE}") for runs in (arms["ranks"], standard))
-    )[0]
+        found |= interval(f"ant.{arm}-over-es", ratio(distances(runs), distances(standard)))
+        found |= interval(f"ant.{arm}-over-walking", ratio(distances(runs), distances(walking)))
+    found |= interval("ant.whiten-over-ranks", paired(arms["whiten"], arms["ranks"]))
+    near = {
+        name: column(runs.values(), f"near_origin{LATE}") for name, runs in (("es", standard), ("ranks", arms["ranks"]))
+    }
+    found |= {f"ant.near.{name}": float(np.median(values)) for name, values in near.items()}
+    found["ant.near.p"] = mann_whitney(near["ranks"], near["es"])[0]
     elsewhere = tables.replica_arm(measured, "whiten", SIX)
-    found["ant.whiten.elsewhere"] = sum(value >= second_plan.RING for value in column(elsewhere, "ring"))
+    found["ant.whiten.elsewhere"] = sum(value >= RING for value in column(elsewhere, "ring"))
     found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in zip(SIX, elsewhere, strict=True)}
-    bullet = [row for row, _ in tables.in_bullet(rows) if row["run"] == "ant-fixed-seed0-bullet-many"]
-    found |= {"ant.maxvar60.bullet": tables.rings(bullet, "_last")[0]} if bullet else {}
-    return found
+    found |= {f"ant.whiten.ring.{seed}": tables.rings([row])[0] for seed, row in arms["whiten"].items()}
+    (bullet,) = select(rows, run="ant-fixed-seed0-bullet-many")
+    return found | {"ant.maxvar60.bullet": tables.rings([bullet], "_last")[0]}
 
 
 def others(rows: Sequence[Row]) -> Numbers:
@@ -121,8 +115,8 @@ def others(rows: Sequence[Row]) -> Numbers:
     found: Numbers = {}
     for (rules, name, length), runs in tables.adaptation_groups(rows).items():
         key = f"adapt.{'' if rules == '-' else f'{rules}.'}{name}.{length}"
-        found |= {key: float(np.mean(tables.adapted(runs))), f"{key}.n": len(runs)}
         wanted = sum(sum(column(runs, f"adapt_{way}_wanted")) for way in ("left", "right"))
+        found[key] = float(np.mean(tables.adapted(runs)))
         found |= {f"{key}.wrong": 20 * len(runs) - wanted, f"{key}.starts": 20 * len(runs)}
     for name in (MAXVAR, MAXENT, "MAML"):
         runs = select(rows, robot="cheetah", algorithm=name, kind="sample", engine="mujoco", std="0.02")
@@ -132,70 +126,56 @@ def others(rows: Sequence[Row]) -> Numbers:
     seeds = tables.seeding_runs(rows, "released")
     groups = {start: runs for (start, how, _), runs in seeds.items() if start != STANDARD or ", 30 gen" in how}
     found |= {f"seeding.{start}": float(np.mean(column(runs, "x_20"))) for start, runs in groups.items()}
-    found["seeding.p"] = max(
-        second_plan.further_verdict(*(column(groups[start], f"x_{k}") for start in (MAXENT, "random")))[0]
-        for k in (5, 10, 20)
-    )
-    found |= interval("seeding.ratio", ratio(*(column(groups[start], "x_20") for start in (MAXENT, "random"))))
+    pairs = [[column(groups[start], f"x_{updates}") for start in (MAXENT, "random")] for updates in (5, 10, 20)]
+    found["seeding.p"] = max(mann_whitney(*pair)[0] for pair in pairs)
     for kind in ("mixture", "split"):
-        found |= limits(
-            f"{kind}.specialization", column(select(rows, robot="ant", kind=kind, rules="text"), "specialization_last")
-        )
-    last = [row for row in select(rows, robot="interference") if row["generations"] == "6000"]
-    return found | limits("interference.x", column(last, "x_settled"))
+        runs = select(rows, robot="ant", kind=kind, rules="text")
+        found |= limits(f"{kind}.specialization", column(runs, "specialization_last"))
+    return found | limits("interference.x", column(select(rows, robot="interference", generations="6000"), "x_settled"))
 
 
 def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     """Return the numbers on what belongs to the mutation."""
     found: Numbers = {}
-    arms = measured_arms()
-    for name in ("share", "heritable", "realised"):
+    arms = heritability.arms(measured)
+    for name in ("share", "realised"):
         found |= limits(f"cheetah.one.{name}", column(arms["cheetah", False, "fixed"].values(), name))
-        two = [value for arm in TWO_STARTS for value in column(arms["cheetah", False, arm].values(), name)]
-        found |= limits(f"cheetah.two.{name}", two)
-    planned_ants = {"whiten": SIX, "ranks": SIX, "small": SIX, "four": fourth_plan.ANTS, "own": fourth_plan.ANTS}
-    ants = {arm: tables.replica_arm(measured, arm, seeds) for arm, seeds in planned_ants.items()}
-    for arm, group in ants.items():
+        two = [row for arm in heritability.TWO_STARTS for row in arms["cheetah", False, arm].values()]
+        found |= limits(f"cheetah.two.{name}", column(two, name))
+    tested = heritability.planned(arms, bullet=False).values()
+    found |= limits("cheetah.two.amount", [amount.value for (amount, _), _ in tested])
+    found["cheetah.two.amount.p"], found["cheetah.two.share.p"] = (max(each[k][1] for each in tested) for k in (0, 1))
+    seeds = {"whiten": SIX, "ranks": SIX, "small": SIX, "four": ANTS, "own": ANTS}
+    ants = {arm: tables.replica_arm(measured, arm, planned) for arm, planned in seeds.items()}
+    for arm, runs in ants.items():
         for name in ("heritable", "share", "realised", "reliable", "distance"):
-            found |= limits(f"ant.{arm}.{name}", column(group, name))
-        found[f"ant.{arm}.all-sectors"] = sum(value == 8 for value in column(group, "reliable_sectors"))
-        if arm != "four" and group:
-            pair = column(ants["four"], "heritable"), column(group, "heritable")
-            found |= interval(f"ant.four-over-{arm}", ratio(*pair))
-            found[f"ant.four-over-{arm}.p"] = fourth_plan.exceeds(*pair)[0]
-    tested = planned(bullet=False)
-    found |= limits("cheetah.two.amount", [each[0][0].value for each in tested.values()])
-    found |= {
-        "cheetah.two.amount.p": max(each[0][1] for each in tested.values()),
-        "cheetah.two.share.p": max(each[1][1] for each in tested.values()),
-    }
-    old = tables.old_means(measured)
-    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    found["means.elsewhere"] = _rank(column(old, "heritable"), column(old, "best_elsewhere"))
-    found |= {"means.count": len(old), "means.means": len({row["digest"] for row in old})}
+            found |= limits(f"ant.{arm}.{name}", column(runs, name))
+        found[f"ant.{arm}.all-sectors"] = sum(value == 8 for value in column(runs, "reliable_sectors"))
+        if arm != "four" and runs:
+            pair = column(ants["four"], "heritable"), column(runs, "heritable")
+            found |= interval(f"ant.four-over-{arm}", ratio(*pair)) | {f"ant.four-over-{arm}.p": mann_whitney(*pair)[0]}
+    return found | means(rows, measured)
+
+
+def means(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
+    """Return rank correlations of the heritable variance with the best mutation elsewhere, and with adaptation."""
+    old, homes = tables.old_means(measured), {row["digest"]: row for row in rows if row["kind"] == "training"}
+    found = {"means.count": len(old), "means.means": len({row["digest"] for row in old})}
+    found["means.elsewhere"] = spearmanr(column(old, "heritable"), column(old, "best_elsewhere")).statistic
     pairs = [(row, homes[row["digest"]]) for row in old if homes.get(row["digest"], {}).get("adapt_left")]
     for key, names in (("all", (*NAMED, "MAML")), ("ours", (MAXVAR, MAXENT))):
-        some = [(row, home) for row, home in pairs if home["algorithm"] in names]
-        found[f"means.adapt.{key}"] = _rank(
-            column([row for row, _ in some], "heritable"), tables.adapted([home for _, home in some])
-        )
-        found |= {
-            f"means.adapt.{key}.count": len(some),
-            f"means.adapt.{key}.means": len({row["digest"] for row, _ in some}),
-        }
+        some, adapted = zip(*(pair for pair in pairs if pair[1]["algorithm"] in names), strict=True)
+        found[f"means.adapt.{key}"] = spearmanr(column(some, "heritable"), tables.adapted(adapted)).statistic
+        found[f"means.adapt.{key}.count"] = len(some)
+        found[f"means.adapt.{key}.means"] = len({row["digest"] for row in some})
     return found
-
-
-def _rank(first: Sequence[float], second: Sequence[float]) -> float:
-    return float(spearmanr(first, second).statistic)
 
 
 def shapes(results: Path) -> Numbers:
     """Return how the rings with ranks are stretched, and how alike the weights of MaxVar and MaxEnt are there."""
     kept = [run for run in read_block(results / "released-d.h5") if "-maxent-" in run.name]
     axes = [np.linalg.eigh(np.cov(run.last.T))[1][:, 1] for run in kept]
-    turns = [abs(math.degrees(math.atan2(y, x)) % 90 - 45) for x, y in axes]
-    found = {"ant.ranks.axis": float(np.mean(turns))}
+    found = {"ant.ranks.axis": float(np.mean([abs(math.degrees(math.atan2(y, x)) % 90 - 45) for x, y in axes]))}
     alike = weights_alike()
     for robot in ("cheetah", "ant"):
         for place, way in enumerate(("ranks", "whiten", "narrow")):

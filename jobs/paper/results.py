@@ -20,7 +20,7 @@ from pathlib import Path
 
 import endpoints
 import first_plan
-import heritability_plan
+import heritability
 import numpy as np
 import page_tables as tables
 from blocks import read_block, read_by_start, read_folder, write_block
@@ -86,8 +86,8 @@ def pages(results: Path) -> dict[str, dict[str, str]]:
             "ants": tables.starts_table(measured, "ant"),
             "fourth": tables.fourth(measured),
             "cheetahs": tables.starts_table(measured, "cheetah"),
-            "arms": heritability_plan.arms(),
-            "tests": heritability_plan.tests(),
+            "arms": tables.arms(measured),
+            "tests": tables.tests(measured),
             "means": tables.means(rows, measured),
         },
         "../../jobs/paper/results/tests.md": {
@@ -120,14 +120,17 @@ def update(results: Path) -> None:
     """Write everything that is made from the blocks: numbers.csv, figures, tables, cards."""
     from results_figures import draw
 
-    print(endpoints.write(results), heritability_plan.write(results), *draw(results, results / "figures"), sep="\n")
+    print(endpoints.write(results), heritability.write(results), *draw(results, results / "figures"), sep="\n")
     if results != RESULTS:
         return
     for name, made in pages(results).items():
         path = DOCS / name
         path.write_text(fill(path.read_text(encoding="utf-8"), made), encoding="utf-8")
         print(path)
-    print(*write_cards(SHELF, endpoints.read(results / "numbers.csv"), heritability_plan.kept()), sep="\n")
+    print(
+        *write_cards(SHELF, endpoints.read(results / "numbers.csv"), endpoints.read(results / "heritability.csv")),
+        sep="\n",
+    )
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from blocks import Floats, KeptRun, read_block
-from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, directions, facts
-from heritability_plan import ARMS, NUMBERS, measured_arms
+from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, directions, facts, read
+from heritability import ARMS, NUMBERS, arms
 from page_tables import adaptation_kind
-from second_plan import WHITENED
+from rules import WHITENED
 
 from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
 
@@ -335,12 +335,12 @@ def draw_heritability() -> Figure:
     figure, panels = grid(4, 2, 2.4)
     numbers = (("heritable", "heritable variance"), ("share", "its share"))
     for panel, (animal, (name, title)) in zip(panels, product(("cheetah", "ant"), numbers), strict=True):
-        for (robot, bullet, arm), seeds in measured_arms().items():
+        for (robot, bullet, arm), seeds in arms(read(NUMBERS)).items():
             if robot == animal:
                 places = [list(ARMS).index(arm) + 0.1 * (seed - np.mean([*seeds])) for seed in sorted(seeds)]
                 values = [float(seeds[seed][name]) for seed in sorted(seeds)]
-                color = COLORS["MaxEnt" if ARMS[arm][1] == 2 else "MaxVar"]
-                label = f"{'two starts' if ARMS[arm][1] == 2 else 'one start'}, {'Bullet' if bullet else 'replica'}"
+                color = COLORS["MaxEnt" if ARMS[arm] == 2 else "MaxVar"]
+                label = f"{'two starts' if ARMS[arm] == 2 else 'one start'}, {'Bullet' if bullet else 'replica'}"
                 how = {"color": color, "markersize": 4, "linestyle": "none", "label": label}
                 panel.plot(places, values, marker="x" if bullet else "o", **how)
         panel.set_xticks(range(len(ARMS)), [arm.replace("-", "-\n") for arm in ARMS], fontsize=7)

@@ -1,0 +1,182 @@
+"""The rules of the second and the fourth plan (docs/reproduce.md) as functions, with ratios and their 90 % intervals.
+
+The second plan has the released program's rules, 100 generations and fresh seeds; endpoints are means over generations
+90 to 99. A claim gets a verdict only if all of its planned runs are there. It needs all of its tests, so p values are
+not corrected. first_plan.py has the rules of the first plan.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from endpoints import PAPERS_ROBOTS, Row, number, select
+from scipy.stats import mannwhitneyu, ttest_1samp, ttest_ind
+
+from ees_mpi.outcomes import Floats
+
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
+LEVEL = 0.05
+MARGIN = (0.8, 1.25)  # ratios between these count as no difference
+RANGE = (0.85, 1.00)  # the range of the ratio that agrees with the paper's 0.92 and 0.94
+SIDE = 0.25  # least share of offspring on each side
+RING, FAR = 1 / 3, 5.0  # least share of the ring in the mean distance, least mean distance
+LEAST = 0.67  # of the ratio of the cheetahs' heritable variances
+SECTORS = 8  # of the reliable ring
+CHEETAHS, SIX = range(6, 18), range(6, 12)  # seeds of the second plan; its ants have six
+ANTS = range(9, 15)  # seeds of the fourth plan; its cheetahs have six, too
+LATE = "_90_99"
+WHITENED = "L2 0.005, sd 0.7071"  # the released rules with whitening: the settings that differ from the text
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A ratio of geometric means with its 90 % interval; without one for single runs."""
+
+    value: float
+    low: float = math.nan
+    high: float = math.nan
+    p_equal: float = 1.0  # of Welch's two one-sided tests (TOST): is the ratio inside the margin?
+    is_ratio: bool = True  # else the difference of the means, because a number is not above 0
+
+    def __str__(self) -> str:
+        """Return the ratio and the interval as the page shows them."""
+        if math.isnan(self.value):
+            return "-"
+        return f"{self.value:.2f}" if math.isnan(self.low) else f"{self.value:.2f} ({self.low:.2f} to {self.high:.2f})"
+
+
+def ratio(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Interval:
+    """Compare two groups by Welch's t of logarithms: their ratio, or their difference if a number is not above 0."""
+    if not (len(first) and len(second)):
+        return Interval(math.nan)
+    positive = min(*first, *second) > 0
+    a, b = (np.log(each) if positive else np.asarray(each) for each in (first, second))
+    back = math.exp if positive else float
+    value, p = back(a.mean() - b.mean()), 1.0
+    if min(len(a), len(b)) < 2:
+        return Interval(value, is_ratio=positive)
+    low, high = ttest_ind(a, b, equal_var=False).confidence_interval(1 - 2 * LEVEL)
+    if positive:
+        sides = zip(np.log(MARGIN), ("greater", "less"), strict=True)
+        p = max(ttest_ind(a - limit, b, equal_var=False, alternative=side).pvalue for limit, side in sides)
+    return Interval(value, back(low), back(high), float(p), positive)
+
+
+def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Interval:
+    """Return the geometric mean of the ratios of pairs, with the interval of Student's t of logarithms."""
+    logs = np.log(first) - np.log(second)
+    low, high = ttest_1samp(logs, 0).confidence_interval(1 - 2 * LEVEL)
+    return Interval(math.exp(logs.mean()), math.exp(low), math.exp(high))
+
+
+def mann_whitney(first: Sequence[float], second: Sequence[float]) -> tuple[float, bool]:
+    """Return the two-sided p, and whether the first group lies above the second."""
+    test = mannwhitneyu(first, second, method="exact")
+    return float(test.pvalue), bool(test.statistic > len(first) * len(second) / 2)
+
+
+def group(
+    rows: Sequence[Row], seeds: Sequence[int], robot: str, algorithm: str, rules: str = "released", changed: str = ""
+) -> dict[int, Row]:
+    """Return the runs of the second plan by seed: 100 generations, N = 10,000, released rules or a swap of them."""
+    facts = {"robot": robot, "algorithm": algorithm, "rules": rules, "changed": changed, "kind": "training"}
+    chosen = [row for row in select(rows, **PAPERS_ROBOTS, **facts) if row.get("direction") in ("", "0")]
+    return {int(row["seed"]): row for row in chosen if int(row["generations"]) >= 100 and int(row["seed"]) in seeds}
+
+
+def distances(runs: dict[int, Row]) -> list[float]:
+    """Return the endpoint of some runs."""
+    return [number(row, f"distance{LATE}") for row in runs.values()]
+
+
+def paired(first: dict[int, Row], second: dict[int, Row]) -> Interval:
+    """Return the ratio of the distances of runs of the same seed."""
+    seeds = sorted(set(first) & set(second))
+    return paired_ratio(*(distances({seed: each[seed] for seed in seeds}) for each in (first, second)))
+
+
+def has_sides(row: Row, ending: str = LATE) -> bool:
+    """Return whether a run has both sides: each has a quarter of all offspring."""
+    return min(number(row, f"left{ending}"), number(row, f"right{ending}")) >= SIDE
+
+
+def has_ring(row: Row, ending: str = LATE) -> bool:
+    """Return whether an ant has a ring: its thinnest sector, taken eight times, is a third of the mean distance."""
+    distance = number(row, f"distance{ending}")
+    return distance >= FAR and number(row, f"ring{ending}") >= RING * distance
+
+
+def count_verdict(there: int, runs: int) -> str:
+    """Return the verdict on a property of runs: 10 of 12 (5 of 6) hold it up, 6 of 12 (2 of 6) are too few."""
+    least, most = {12: (10, 6), 6: (5, 2)}[runs]
+    return HOLDS if there >= least else FAILS if there <= most else UNDECIDED
+
+
+def distance_verdict(found: Interval) -> str:
+    """Return the verdict on the primary claim of the second plan: the place of the interval relative to its range."""
+    if RANGE[0] <= found.low and found.high <= RANGE[1]:
+        return HOLDS
+    return FAILS if found.high < RANGE[0] or found.low > RANGE[1] else UNDECIDED
+
+
+def power(first: Sequence[float], second: Sequence[float], true: float = 0.92, tries: int = 20_000) -> float:
+    """Return how often the primary claim would agree, if the ratio were `true` and the spread that of these runs."""
+    draw = np.random.default_rng(0).standard_normal
+    a, b = (np.std(np.log(each), ddof=1) * draw((tries, len(each))) for each in (first, second))
+    found = ttest_ind(a + math.log(true), b, equal_var=False, axis=1).confidence_interval(1 - 2 * LEVEL)
+    return float(((found.low >= math.log(RANGE[0])) & (found.high <= math.log(RANGE[1]))).mean())
+
+
+def further_verdict(first: Sequence[float], standard: Sequence[float]) -> str:
+    """Return whether standard ES moves further."""
+    if mann_whitney(first, standard)[0] >= LEVEL:
+        return UNDECIDED
+    return HOLDS if np.median(first) < np.median(standard) else FAILS
+
+
+def cause_verdict(found: Interval) -> str:
+    """Return whether ranks are the cause: the interval of ranks over whitening excludes 1."""
+    return HOLDS if found.low > 1 else FAILS if found.high < 1 else UNDECIDED
+
+
+def above_verdict(first: Sequence[float], *others: Sequence[float]) -> str:
+    """Return whether a group exceeds each of the others, as in the first two claims of the fourth plan."""
+    found = [above if p < LEVEL else None for p, above in (mann_whitney(first, other) for other in others)]
+    return HOLDS if all(found) else FAILS if False in found else UNDECIDED
+
+
+def share_verdict(share: Sequence[Sequence[float]], amount: Interval) -> str:
+    """Return whether the cheetah's share rises, and the heritable variance does not fall (its ratio: `amount`)."""
+    found = above_verdict(*share)
+    return UNDECIDED if found == HOLDS and not amount.low > LEAST else found
+
+
+def ring_verdict(sectors: Sequence[float]) -> str:
+    """Return whether runs have the reliable ring: reliable mutations in all eight sectors."""
+    return count_verdict(sum(count == SECTORS for count in sectors), len(sectors))
+
+
+def when_complete(planned: int, verdict: Callable[..., str], *groups: Sequence[float]) -> str:
+    """Return the verdict on groups of runs, which waits for all planned runs."""
+    there = min(map(len, groups))
+    return (
+        verdict(*groups) if there == planned else f"no verdict ({there} of {planned} runs)" if there else "not run yet"
+    )
+
+
+def second_plan(rows: Sequence[Row]) -> dict[str, str]:
+    """Return the verdicts of the second plan, claim by claim."""
+    standard, maxent = (group(rows, CHEETAHS, "cheetah", name) for name in ("standard ES", "MaxEnt"))
+    far, base = distances(maxent), distances(standard)
+    ranks = distances({seed: row for seed, row in maxent.items() if seed in SIX})
+    whitened = distances(group(rows, SIX, "cheetah", "MaxEnt", "other", WHITENED))
+    sides = [has_sides(row) for row in maxent.values()]
+    rings = [has_ring(row) for row in group(rows, SIX, "ant", "MaxEnt").values()]
+    return {
+        "distance": when_complete(12, lambda *two: distance_verdict(ratio(*two)), far, base),
+        "further": when_complete(12, further_verdict, far, base),
+        "sides": when_complete(12, lambda found: count_verdict(sum(found), 12), sides),
+        "ring": when_complete(6, lambda found: count_verdict(sum(found), 6), rings),
+        "cause": when_complete(6, lambda *two: cause_verdict(paired_ratio(*two)), ranks, whitened),
+    }

@@ -1,0 +1,47 @@
+"""The lists of commands of the plans can be run: each line writes its own file, and its settings are those planned."""
+
+import shlex
+
+import plan
+import pytest
+
+from ees_mpi.config import check, load
+from ees_mpi.errors import ConfigError
+
+
+@pytest.mark.parametrize("name", plan.PLANS)
+def test_each_command_of_a_plan_writes_its_own_file(name: str) -> None:
+    lines = [shlex.split(line) for line in plan.blocks(name)]
+    files = [words[words.index("--out") + 1] for words in lines]
+    assert len(set(files)) == len(files) > 40
+    assert all(words[0] == "ees-mpi" and not any("{" in word for word in words) for words in lines)
+
+
+def test_a_plan_prints_its_blocks_in_the_order_in_which_they_are_asked_for() -> None:
+    both = plan.blocks("fourth", ["own", "four"])
+    assert both == [*plan.blocks("fourth", ["own"]), *plan.blocks("fourth", ["four"])] and "-own-" in both[0]
+    with pytest.raises(ConfigError, match="expected blocks a, b, c, d, e, g, f, got four"):
+        plan.blocks("second", ["a", "four"])
+
+
+def test_a_line_has_the_settings_of_its_plan() -> None:
+    first, *_, last = plan.blocks("fourth", ["continued"])
+    assert first == (
+        "ees-mpi train ant-maxent-authors --set task.engine=mujoco --set objective.normalization=whiten "
+        "--set population.size=2500 --set task.rollouts=4 --set task.starts=own --set run.generations=50 "
+        "--from ant-maxent-authors-whiten-mujoco-seed7.npz --seed 7 --out ant-maxent-authors-continued-mujoco-seed7.h5"
+    )
+    name = "ant-maxent-authors-continued-mujoco-seed10"
+    assert last == f"ees-mpi measure {name}.h5 --std 0.02 --count 200 --starts 20 --label {name} --out {name}-starts.h5"
+
+
+def test_every_training_of_the_experiment_on_heritability_has_the_same_number_of_rollouts() -> None:
+    pytest.importorskip("mujoco", exc_type=ImportError)
+    lines = [shlex.split(line) for line in plan.blocks("heritability")]
+    trainings = [words for words in lines if words[1] == "train"]
+    outs = [words[words.index("--out") + 1] for words in lines]
+    assert [words[2] for words in lines if words[1] == "measure"] == [out for out in outs if "starts" not in out]
+    for words in trainings:
+        config = load(words[2], [words[place + 1] for place, word in enumerate(words) if word == "--set"])
+        check(config)
+        assert config.population.size * config.task.rollouts == 10_000 and config.task.engine == "mujoco"
