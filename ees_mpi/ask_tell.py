@@ -448,9 +448,12 @@ class Strategy:
 def means_of(mean: ArrayLike) -> Singles:
     """Return the first mean(s) as [K, D]."""
     try:
-        means = np.array(np.asarray(mean, np.float32), ndmin=2)  # a copy
+        given = np.asarray(mean, np.float32)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"mean: expected [D] or [K, D] finite numbers: {error}") from None
+    if given.ndim == 0:  # is it D, or a mean of one number?
+        raise ConfigError(f"mean: expected an array [D], such as np.zeros(D), or [K, D]; got {mean!r:.80}")
+    means = np.array(given, ndmin=2)  # a copy
     if means.ndim != 2 or means.size == 0 or not np.isfinite(means).all():
         raise ConfigError(f"mean: expected [D] or [K, D] finite numbers, got an array of shape {np.shape(mean)}")
     return means

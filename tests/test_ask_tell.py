@@ -323,6 +323,7 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
 @pytest.mark.parametrize(
     ("mean", "more", "message"),
     [
+        (3, {}, r"mean: expected an array \[D\], such as np.zeros\(D\), or \[K, D\]; got 3"),
         ([], {}, r"mean: expected \[D\] or \[K, D\] finite numbers, got an array of shape \(0,\)"),
         (["a"], {}, r"mean: expected \[D\] or \[K, D\] finite numbers: could not convert"),
         (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),

@@ -15,6 +15,7 @@ import click
 
 from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
+from ees_mpi.commands import shelf
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Option, path_of, whole
 from ees_mpi.commands.requests import (
     Json,
@@ -82,10 +83,13 @@ def info(
     """Print a summary of a run, sample or adaptation file, or a table.
 
     The table of several files shows the keys in which they differ, and how far unfinished runs are. JSON: one object
-    per line.
+    per line. Of shelf:NAME, the card.
     """
     from ees_mpi.commands import info
 
+    if len(runs) == 1 and not as_json and (card := shelf.card(runs[0])):
+        echo(card, nl=False)
+        return
     summaries, failed = [], []
     for run in runs:
         try:
@@ -140,7 +144,7 @@ def export(
 ) -> None:
     """Write a policy or the metrics of a run file for other programs.
 
-    Arrays: see `ees-mpi docs python`.
+    Of shelf:NAME or another exported policy: a copy, and its loader. Arrays: see `ees-mpi docs python`.
     """
     given = {"--generation": generation, "--individual": individual, "--component": component}
     of_policy = [name for name, value in given.items() if value is not None]
@@ -150,20 +154,26 @@ def export(
         raise ConfigError(f"{of_policy[0]} does not belong to --csv")
     if None not in (individual, component):
         raise ConfigError("--individual and --component exclude each other: an individual has one component")
-    from ees_mpi.commands.export import export_csv, export_policy
+    from ees_mpi.commands.export import export_again, export_csv, export_policy
     from ees_mpi.store.reader import open_run
 
-    with open_run(path_of(run), trust) as opened:
-        if table:
-            written = [export_csv(opened, out, overwrite)]
-        else:
-            written = export_policy(opened, out, *given.values(), overwrite=overwrite)
+    path = path_of(run)
+    if path.suffix == ".npz" and policy:
+        if of_policy:
+            raise ConfigError(f"{of_policy[0]}: {shelf.shown(path)} is a single policy; leave it out")
+        written = export_again(path, out, overwrite=overwrite, trust=trust)
+    else:
+        with open_run(path, trust) as opened:
+            if table:
+                written = [export_csv(opened, out, overwrite)]
+            else:
+                written = export_policy(opened, out, *given.values(), overwrite=overwrite)
     echo("\n".join(map(str, written)))
 
 
 @command()
 def config(
-    source: Annotated[str | None, Option("", SOURCE, "[PRESET|FILE.toml|RUN.h5]")] = None,
+    source: Annotated[str | None, Option("", SOURCE, "[PRESET|FILE.toml|RUN.h5|shelf:NAME]")] = None,
     settings: KeyChanges = None,
     keys: Annotated[
         bool, Option("Every key with its type, unit and meaning; without a source, all there are.")
@@ -178,13 +188,14 @@ def config(
 
     if source is None and not keys:
         raise ConfigError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
-    resolved = None if source is None else load(source_of(source), changes_of(settings))
+    found = source_of(shelf.resolved(source)) if source else None
+    resolved = load(found, changes_of(settings)) if found else None
     if keys:
         values = dict(flat(resolved.sections())) if resolved else None
         every = listing.sections()
         echo(json.dumps(listing.data(every, values)) if as_json else "\n".join(listing.text(every, values)))
     elif resolved:
-        _print_notes(resolved, with_starts=isinstance(source_of(source), str))  # a run file's code does not run here
+        _print_notes(resolved, with_starts=isinstance(found, str))  # a run file's code does not run here
         echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
 
 
@@ -286,7 +297,7 @@ def contents() -> dict[str, dict[str, str]]:
 
 def pages() -> dict[str, str]:
     """Return the text of all pages by topic, in the order of the shelves."""
-    topics = (topic for shelf in contents().values() for topic in shelf)
+    topics = (topic for titles in contents().values() for topic in titles)
     texts = {topic: (DOCS / f"{topic}.md").read_text(encoding="utf-8") for topic in topics}
     return {topic: re.sub(r"^<!--.*-->\n|<!--.*?-->", "", text, flags=re.M) for topic, text in texts.items()}
 
@@ -296,8 +307,8 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     """Print a page of the documentation, or the list of pages."""
     known, name = pages(), topic.lower().removesuffix(".md").replace("-", "_")
     if not topic:
-        for shelf, titles in contents().items():
-            echo("\n".join([shelf, *(f"  {page:14} {title}" for page, title in titles.items())]))
+        for part, titles in contents().items():
+            echo("\n".join([part, *(f"  {page:14} {title}" for page, title in titles.items())]))
         echo("\n`ees-mpi docs TOPIC` prints a page.")
     elif name not in known:
         message = unknown(topic, known)

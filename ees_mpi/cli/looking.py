@@ -18,6 +18,7 @@ from ees_mpi.commands.requests import (
     RunArguments,
     Trust,
 )
+from ees_mpi.commands.shelf import PREFIX
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
 
@@ -39,7 +40,7 @@ def figure(
     if listing:
         echo("\n".join(listed()))
         return
-    if not is_known(name) and (name.endswith(".h5") or Path(name).is_file()):
+    if not is_known(name) and (name.endswith(".h5") or name.startswith(PREFIX) or Path(name).is_file()):
         runs, name = [path_of(name), *runs], ""
     echo(str(draw(name or suiting(runs, request.trust), runs, request)))
 

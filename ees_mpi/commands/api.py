@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ees_mpi import ranks
 from ees_mpi.commands.arguments import function
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainRequest
+from ees_mpi.commands.shelf import resolved
 from ees_mpi.errors import Interrupted
 from ees_mpi.registry.toml import settings_of, source_of
 from ees_mpi.terminal import say
@@ -96,13 +97,15 @@ def load_config(
     settings: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> "Config":
-    """Return the whole config of a preset, a .toml file, a run file, a dict or a Config, changed by `settings`.
+    """Return the whole config of a preset, a .toml file, a run file, an exported policy, a dict or a Config.
+
+    settings: change it
 
     trust: the task of the config may run the code that a run file names, as with `open_run`; other calls ask again
     """
     from ees_mpi.runs.start import load
 
-    return load(source_of(source), settings_of(settings), trust)
+    return load(source_of(resolved(source) if isinstance(source, str) else source), settings_of(settings), trust)
 
 
 def presets() -> dict[str, str]:

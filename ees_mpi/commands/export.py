@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi import config as configs
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError, RunFileError
@@ -131,6 +132,14 @@ def export_policy(
             raise ConfigError(f"{run.path} has {means} means; select --component 0 to {means - 1}, or an --individual")
         parameters = start.mean[counted("--component", component or 0, means)]
     return write_policy(out, task, start, parameters, starting_point.steps_until(run, start.generation))
+
+
+def export_again(policy: Path, out: Path | None = None, *, overwrite: bool = False, trust: bool = False) -> list[Path]:
+    """Write an exported policy, such as a trained mean of the package, with its loader."""
+    start, out = starting_point.read_policy(policy), out or Path("policy.npz")
+    config = configs.parse(start.config, (), f"the config in {policy}", trust, stored=True)
+    task = check_policy(out, config.task, policy, overwrite)
+    return write_policy(out, task, start, start.mean[0], start.about["training_steps"])
 
 
 def check_policy(out: Path, task: Task, source: Path, overwrite: bool, option: str = "-o") -> PolicyTask:

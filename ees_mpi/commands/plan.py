@@ -14,6 +14,7 @@ import numpy as np
 
 from ees_mpi import config as configs
 from ees_mpi.config import Config
+from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
 from ees_mpi.generation.state import State, first_state
@@ -62,6 +63,8 @@ def evolution_costs(config: Config) -> Costs:
     drawn, evaluation = update.ask(state), Evaluation(config, noise, Ranks())
     work = Work(state.learned, drawn, state.observation_mean_std(), np.zeros(size, np.bool_))
     on_gpu = evaluation.device == "cuda"
+    if not on_gpu:
+        check_deterministic(config, state, Ranks())  # as `train` does
     count = size if on_gpu else min(size, max(ROLLOUTS, evaluation.rows))
     evaluate = partial(evaluation.run, work)
     evaluate(range(count if on_gpu else 1), {})  # the first time also loads, compiles and warms up
@@ -116,6 +119,7 @@ def maml_costs(config: Config) -> Costs:
     else:
         tasks, batch = 2, 1
         job.close()
+        check_deterministic(config, state, Ranks())
         few = msgspec.structs.replace(config.population, size=tasks)
         single = Maml(msgspec.structs.replace(settings, rollouts=batch))
         job = MamlJob.open(replace(config, population=few, method=single), Ranks())

@@ -38,6 +38,12 @@ def shown(path: Path | str) -> str:
     return f"{PREFIX}{path.stem}" if path.parent == TRAINED else str(path)
 
 
+def card(path: Path) -> str:
+    """Return the card of a trained mean of the package; empty for any other path."""
+    file = path.with_suffix(".md")
+    return file.read_text(encoding="utf-8") if path.parent == TRAINED and file.is_file() else ""
+
+
 def output_beside(source: Path, ending: str) -> Path:
     """Return the default name of an output: beside its source, or here if that is a trained mean of the package."""
     folder = Path() if source.parent.resolve() == TRAINED else source.parent

@@ -122,9 +122,12 @@ class RunToTrain:
 
 
 def load(source: Source | Path, settings: Sequence[Setting], trust: bool = False) -> Config:
-    """Return the config of a source, or of a run file (a Path), changed by `settings`."""
+    """Return the config of a source, or of a run file or an exported policy (a Path), changed by `settings`."""
     if not isinstance(source, Path):
         return configs.load(source, settings, trust)
+    if source.suffix == ".npz":
+        text = starting_point.read_policy(source).config
+        return configs.parse(text, settings, f"the config in {source}", trust, stored=True)
     with open_run(source) as run:
         return configs.parse(run.config.sections(), settings, f"the config in {source}", trust, stored=True)
 

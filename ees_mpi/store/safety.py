@@ -85,8 +85,13 @@ def open_hdf5(path: Path) -> h5py.File:
         # its name without a lock, while another part of this process has it open with one.
         file = h5py.File(opened, "r")
     except (OSError, RuntimeError, ValueError) as error:
-        config = ", but a config; expected a run file" if str(path).endswith(".toml") else f", or truncated: {error}"
-        raise RunFileError(f"{path} is not a readable HDF5 file{config}") from None
+        why = f"is not a readable HDF5 file, or truncated: {error}"
+        if path.suffix == ".toml":
+            why = "is not a readable HDF5 file, but a config; expected a run file"
+        if path.suffix == ".npz":
+            takers = "`export --policy`, `config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
+            why = f"is a policy, which has no generations; expected a run file. {takers} take policies"
+        raise RunFileError(f"{path} {why}") from None
     try:
         with damage_reported(path):
             _check_version(file, path)

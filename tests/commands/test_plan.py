@@ -3,8 +3,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tomli_w
 from support import stand_in_gpu
-from support.program import done, ees
+from support.program import done, ees, refusal
 
 from ees_mpi import config
 from ees_mpi.commands import plan
@@ -74,3 +75,13 @@ def test_a_small_iteration_of_maml_is_timed_and_multiplied() -> None:
     small = ["task.steps=5", "task.hidden=[4,4]", "maml.rollouts=2", "population.size=6"]
     costs = plan.measured_costs(config.load("cheetah-maml", small))
     assert costs.timed.startswith("4 rollouts") and costs.rollout > 0 and costs.row > 0
+
+
+def test_code_that_is_not_deterministic_is_refused_as_train_does(tmp_path: Path) -> None:
+    task = {"name": "function", "function": "support.random_parts:random", "parameters": 2, "behavior_dim": 1}
+    parts = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}
+    (tmp_path / "own.toml").write_text(tomli_w.dumps({"task": task, **parts, "noise": {"size": 5000}}))
+    words = (tmp_path / "own.toml", "--set", "run.generations=2")
+    refused = refusal("plan", *words)
+    assert refused[0] == 2 and "it is not deterministic: individual 0 was evaluated twice" in refused[1]
+    done("plan", *words, "--set", "task.deterministic=false")

@@ -1,7 +1,9 @@
 """The trained means of the package have names: `shelf:NAME` stands for the path of a policy."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.program import done, ees, refused, sets
 
@@ -28,6 +30,10 @@ def test_every_trained_mean_is_listed_with_a_line_and_has_a_card() -> None:
         ("adapt", "shelf:no-such", "--direction", "left"),
         ("train", "ant-es", "--from", "shelf:no-such"),
         ("train", "ant-es", "--from", "shelf:"),
+        ("export", "shelf:no-such", "--policy"),
+        ("config", "shelf:no-such"),
+        ("info", "shelf:no-such"),
+        ("figure", "shelf:no-such"),
     ],
 )
 def test_a_wrong_name_lists_all_of_them_with_a_line_each(words: tuple[str, ...]) -> None:
@@ -45,6 +51,37 @@ def test_a_name_stands_for_the_path_also_in_python(inside: Path) -> None:
     path = shelf.TRAINED / f"{ANT}.npz"
     assert arguments.path_of(f"shelf:{ANT}") == path == arguments.path_of(path)
     assert arguments.checked(MeasureRequest(f"shelf:{ANT}")).policy == str(path)
+
+
+def test_export_copies_a_trained_mean_and_writes_its_loader(inside: Path) -> None:
+    assert done("export", f"shelf:{ANT}", "--policy", "-o", "ant.npz").stdout.split() == ["ant.npz", "ant.py"]
+    with np.load(ees_mpi.shelf(ANT)) as before, np.load("ant.npz") as after:
+        assert sorted(before) == sorted(after) and json.loads(str(before["about"])) == json.loads(str(after["about"]))
+        for name in set(before) - {"about"}:
+            np.testing.assert_array_equal(before[name], after[name])
+    assert 'load("ant.npz")' in Path("ant.py").read_text()
+    code, said = refused("export", f"shelf:{ANT}", "--policy", "--individual", 3)
+    assert code == 2 and "--individual" in said and f"shelf:{ANT} is a single policy" in said
+
+
+def test_config_prints_the_config_of_a_trained_mean_and_info_its_card() -> None:
+    config = ees_mpi.load_config(f"shelf:{ANT}", {"task.steps": 7})
+    assert done("config", f"shelf:{ANT}", *sets("task.steps=7")).stdout == config.to_toml()
+    assert config.task_name == "mujoco" and config.task.steps == 7  # type: ignore[attr-defined]
+    assert done("info", f"shelf:{ANT}").stdout == ees_mpi.shelf(ANT).with_suffix(".md").read_text()
+
+
+@pytest.mark.parametrize("words", ["info --json", "verify", "resume", "signal", "report", "export --csv", "figure"])
+def test_commands_for_runs_say_which_take_a_policy(words: str, inside: Path) -> None:
+    command, *options = words.split()
+    code, said = refused(command, f"shelf:{ANT}", *options)
+    assert code == 3 and "is a policy" in said and "expected a run file" in said and "`measure`" in said
+
+
+@pytest.mark.parametrize("command", ["train", "plan", "sweep"])
+def test_a_trained_mean_is_no_config_of_a_new_run(command: str, inside: Path) -> None:
+    code, said = refused(command, f"shelf:{ANT}")
+    assert code == 2 and f"ees-mpi config shelf:{ANT}" in said and f"--from shelf:{ANT}" in said
 
 
 def test_no_output_has_a_reserved_name() -> None:
