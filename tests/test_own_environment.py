@@ -79,13 +79,10 @@ def measured(run: Path) -> Path:
     return out
 
 
-def test_train_config_and_plan_say_which_starts_a_run_uses_if_seeds_matter(
-    own: Path, run: Path, tmp_path: Path
-) -> None:
-    assert ONE_START in done("config", own).stderr and "note:" not in done("config", run).stderr
+def test_train_and_plan_say_which_starts_a_run_uses_if_seeds_matter(own: Path, run: Path, tmp_path: Path) -> None:
     assert ONE_START in done("plan", own).stderr
     same = sets("task.env_settings.same=true")
-    assert "note:" not in done("config", own, *same).stderr
+    assert "note:" not in done("plan", own, *same).stderr
     assert "note:" not in done("train", own, *same, "-o", tmp_path / "same.h5").stdout
 
 

@@ -7,9 +7,8 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import click
 
@@ -27,12 +26,9 @@ from ees_mpi.commands.requests import (
     Trust,
     changes_of,
 )
-from ees_mpi.errors import ConfigError, EesError, RunFileError
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
 from ees_mpi.terminal import say_on_stderr
-
-if TYPE_CHECKING:
-    from ees_mpi.config import Config
 
 MAX_SEEDS = 10_000
 DOCS = Path(__file__).parents[1] / "docs"
@@ -180,7 +176,11 @@ def config(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Print the whole config of a preset, a config file or a run file."""
+    """Print the whole config of a preset, a config file or a run file.
+
+    No environment is opened. The only code that runs is a class of yours that FILE.toml names as its task, because it
+    may have settings.
+    """
     from ees_mpi.config import keys as listing
     from ees_mpi.registry import flat
     from ees_mpi.registry.toml import source_of
@@ -195,7 +195,7 @@ def config(
         every = listing.sections()
         echo(json.dumps(listing.data(every, values)) if as_json else "\n".join(listing.text(every, values)))
     elif resolved:
-        _print_notes(resolved, with_starts=isinstance(found, str))  # a run file's code does not run here
+        _print_notes(resolved.notes)
         echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
 
 
@@ -220,13 +220,8 @@ def sweep(
         echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str((out or Path()) / file)]))
 
 
-def _print_notes(config: "Config", with_starts: bool = True) -> None:
-    """Print notes on the changes by `--set` and on the starts of rollouts, on stderr: stdout is for the config."""
-    from ees_mpi.generation.rollouts import starts_note
-
-    notes = list(config.notes)
-    with suppress(EesError):  # the environment may not be installed here
-        notes += [starts_note(config)] if with_starts else []
+def _print_notes(notes: Sequence[str]) -> None:
+    """Print notes on stderr: stdout is for the config."""
     for note in filter(None, notes):
         say_on_stderr(f"ees-mpi: note: {note}\n")
 
@@ -246,12 +241,15 @@ def plan(
     """
     from ees_mpi.commands.plan import describe, estimate, measured_costs
     from ees_mpi.config import load
+    from ees_mpi.generation.rollouts import starts_note
 
     machine.check_threads()
     ranks = ranks or len(os.sched_getaffinity(0))
     loaded = load(source, changes_of(settings))
-    _print_notes(loaded)
-    facts = estimate(loaded, ranks, ranks_per_node or ranks, measured_costs(loaded))
+    _print_notes(loaded.notes)
+    costs = measured_costs(loaded)
+    _print_notes([starts_note(loaded)])
+    facts = estimate(loaded, ranks, ranks_per_node or ranks, costs)
     echo(json.dumps(facts) if as_json else "\n".join(describe(facts)))
 
 

@@ -92,13 +92,14 @@ def card(policy: Path, about: dict[str, Any], row: Row, measured: Row | None) ->
     cheetah = "cheetah" in row["robot"]
     path = f"shelf:{policy.stem}"
     direction = "left" if cheetah else "90"
+    unseen = f"ees-mpi measure {path} --std 0.02 --count 200 --starts 20"
     facts = {
         "trained": trained(row),
         "run": f"`{row['run']}` of `{row['block']}.h5`, {row['date']}, {row['machine']}",
         "rollouts": f"{row['steps']} steps; {about['training_steps']:.3g} steps in all",
         "mutations of the last generation": skill(row),
         "adaptation, best of 40 mutations from ten other starts": shown or "not measured",
-        "from other starts": heritable(measured) if measured else "not measured",
+        "from other starts": heritable(measured) if measured else f"not measured; `{unseen}` measures it",
         "state_sha256 of the run": f"`{about['state_sha256']}`",
         "sha256 of this file": f"`{hashlib.sha256(policy.read_bytes()).hexdigest()}`",
     }

@@ -33,6 +33,21 @@ def test_a_run_file_is_printed_with_the_config_that_it_was_made_with(finished: P
     assert tables["population"]["size"] == 4 and tables["noise"]["size"] == int(TINY[2].partition("=")[2])
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        'name = "gymnasium"\nenv = "own_code:E-v0"',
+        'name = "function"\nfunction = "own_code:f"\nparameters = 2\nbehavior_dim = 1',
+    ],
+)
+def test_no_environment_is_opened_for_a_config(task: str, tmp_path: Path) -> None:
+    (tmp_path / "own_code.py").write_text("open('imported', 'w').close()")
+    rest = '[population]\nname = "normal"\nsize = 8\nstd = 0.1\n[objective]\nname = "maxvar"\n'
+    (tmp_path / "own.toml").write_text(f"[task]\n{task}\n{rest}")
+    said = done("config", "own.toml")
+    assert "own_code:" in said.stdout and said.stderr == "" and not Path("imported").exists()
+
+
 @pytest.mark.parametrize("source", [CHECKOUT / "tests/data/configs/blend.toml", "cheetah-maml"])
 def test_json_is_one_object_with_the_same_tables(source: str | Path) -> None:
     said = done("config", source, "--json").stdout
