@@ -4,8 +4,8 @@
 `released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
 cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_20_29` is
 the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
-`directions_last` how many of 36 directions one of the 1,000 kept offspring has reached, `directions_by_3_last` three;
-`correlation_last` is that of x and y, of the kept offspring if the block has no other.
+`directions_last` how many of 36 directions one of the 1,000 kept offspring has reached; `correlation_last` is that of x
+and y, of the kept offspring if the block has no other. The blocks have all metrics of every generation.
 """
 
 import csv
@@ -30,8 +30,8 @@ ALGORITHMS = {
     "repeatable": "repeatable",
 }
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
-WINDOWS = ((10, 20), (20, 30), (85, 95), (90, 100))  # generations of endpoints; the end is not included
-MEASURES = {  # column: metric; those of the second list are 0 where no offspring is beyond the radius
+WINDOWS = ((20, 30), (90, 100))  # generations of endpoints; the end is not included
+MEASURES = {  # column: metric
     "distance": "distance_mean",
     "single": "distance_single",
     "near_origin": "near_origin",
@@ -42,21 +42,12 @@ MEASURES = {  # column: metric; those of the second list are 0 where no offsprin
     "balance": "balance",
     "uniformity": "direction_uniformity",
 }
-ZERO = ("balance", "uniformity")
-ENOUGH = 100  # offspring beyond the radius; directions of fewer are no number
-LAST = (
-    "correlation",
-    "distance_variance",
-    "beyond_5",
-    "specialization",
-    "rarest_direction",
-    "commonest_direction",
-    "left_of_zero",
-)
+ZERO = ("balance", "uniformity")  # these are 0 where no offspring is beyond the radius
+LAST = ("correlation", "distance_variance", "specialization")  # metrics whose last value is an endpoint
 DIRECTIONS = 36  # of 10 degrees
 FAST = 20.0  # how soon are the offspring so far away?
-UPDATES = (0, 1, 2, 5, 10, 20)
-SETTLED, LATE = 500, 20  # the last generations of an interference run; of the ranges of the left share
+UPDATES = (0, 5, 10, 20)
+SETTLED = 500  # the last generations of an interference run
 PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000", "rollouts": "1", "starts": "fixed"}
 Row = dict[str, str]
 
@@ -71,7 +62,6 @@ def facts(run: KeptRun) -> Row:
     rules, changed = whose_rules(algorithm, objective, optimizer) if robot_of(task) != "interference" else ("text", "")
     return {
         "run": run.name,
-        "config": re.sub(r"(-mujoco)?-seed\d+.*", "", run.name),
         "robot": robot_of(task),
         "engine": {"interference": "none", "mujoco": "mujoco"}.get(task["name"], task.get("engine", "bullet")),
         "rules": rules,
@@ -131,68 +121,52 @@ def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, 
 
 def endpoints(run: KeptRun) -> Row:
     """Return the endpoints that a run has, as text with six digits."""
-    metrics, count = run.metrics, run.generations
-    found: dict[str, float] = {"seconds": seconds(run)}
+    metrics, found = run.metrics, {"seconds": seconds(run)}
     if "mean_x" in metrics:
-        late = metrics["mean_x"][-SETTLED:]
-        return _texts({**found, "x_last": late[-1], "x_settled": late.mean(), "x_settled_sd": late.std()})
+        found["x_settled"] = metrics["mean_x"][-SETTLED:].mean()
+    else:
+        found |= places(run) | adaptations(run)
+        found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
+        if (far := metrics["distance_mean"] >= FAST).any():
+            found["generations_to_20"] = far.argmax()
+        if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
+            found |= {f"x_{n}": metrics["fitness_mean"][n] for n in UPDATES if n < run.generations}
+    return {name: f"{value:.6g}" for name, value in found.items() if math.isfinite(value)}
+
+
+def places(run: KeptRun) -> dict[str, float]:
+    """Return how far offspring go and where: of the last generation, and means over several ones."""
+    found: dict[str, float] = {}
     for name, metric in MEASURES.items():
-        if metric in metrics:
-            values = np.nan_to_num(metrics[metric]) if name in ZERO else metrics[metric]
-            found[f"{name}_last"] = metrics[metric][-1]
-            found[f"{name}_last_10"] = float(values[-10:].mean())
+        if metric in run.metrics:
+            values = np.nan_to_num(run.metrics[metric]) if name in ZERO else run.metrics[metric]
+            found |= {} if name in ZERO else {f"{name}_last": values[-1]}
+            found[f"{name}_last_10"] = values[-10:].mean()
             for first, end in WINDOWS:
-                if count >= end and (name == "distance" or np.isfinite(values[first:end]).all()):
-                    found[f"{name}_{first}_{end - 1}"] = float(np.nanmean(values[first:end]))
-    found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
-    if "ring" in metrics:
+                if run.generations >= end and (name == "distance" or np.isfinite(values[first:end]).all()):
+                    found[f"{name}_{first}_{end - 1}"] = np.nanmean(values[first:end])
+    if "ring" in run.metrics:
         place = run.last[np.isfinite(run.last).all(axis=1)]
-        found |= {"directions_last": directions(place), "directions_by_3_last": directions(place, 3)}
-        if "correlation" not in metrics and (place.std(axis=0) > 0).all():
-            found["correlation_last"] = float(np.corrcoef(place.T)[0, 1])
-    elif "left" in metrics:
-        x = run.last[:, 0]
-        found |= {"left_distance_last": -_mean(x[x < -1]), "right_distance_last": _mean(x[x > 1])}
-    if (far := metrics["distance_mean"] >= FAST).any():
-        found["generations_to_20"] = int(far.argmax())
-    if found.get("beyond_5_last", ENOUGH) < ENOUGH:
-        found |= {f"{name}_last": math.nan for name in ZERO}
-    if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
-        for update in (update for update in UPDATES if update < count):
-            found[f"x_{update}"] = metrics["fitness_mean"][update]
-            found[f"distance_{update}"] = metrics["distance_mean"][update]
-    if "left" in metrics and count >= LATE:
-        left = metrics["left"]
-        late = left[max(count - LATE, count // 2) :]
-        found |= {"left_lowest": late.min(), "left_highest": late.max()}
-        found |= {f"left_range_{last}": float(np.ptp(left[-last:])) for last in (20, 15, 10)}
-        found["left_change_20"] = float(np.abs(np.diff(left[-LATE:])).mean())
-        if np.isfinite(metrics["left_of_zero"][-LATE:]).all():
-            found["left_of_zero_range_20"] = float(np.ptp(metrics["left_of_zero"][-LATE:]))
-        if count >= 30:
-            found["distance_15_29"] = float(metrics["distance_mean"][15:30].mean())
+        found["directions_last"] = directions(place)
+        if "correlation" not in run.metrics and (place.std(axis=0) > 0).all():
+            found["correlation_last"] = np.corrcoef(place.T)[0, 1]
+    return found
+
+
+def adaptations(run: KeptRun) -> dict[str, float]:
+    """Return what adaptation to the left and to the right has reached, and how often the wanted side."""
+    found = {}
     for way, evaluations in run.evaluations.items():
-        found[f"adapt_{way}"] = float(np.nanmean(evaluations))
-        found[f"adapt_{way}_sd"] = float(np.nanstd(evaluations))
-        found[f"adapt_{way}_wanted"] = float((evaluations > 0).sum())
+        found |= {f"adapt_{way}": np.nanmean(evaluations), f"adapt_{way}_wanted": (evaluations > 0).sum()}
         if np.isfinite(run.mutations[way]).any():
-            found[f"adapt_{way}_best"] = float(np.nanmax(run.mutations[way]))
-    return _texts({name: float(value) for name, value in found.items() if math.isfinite(value)})
+            found[f"adapt_{way}_best"] = np.nanmax(run.mutations[way])
+    return found
 
 
-def directions(place: Floats, least: int = 1) -> int:
-    """Return how many of 36 directions `least` offspring have reached: beyond 5 units, and half the mean distance."""
+def directions(place: Floats) -> int:
+    """Return how many of 36 directions offspring have reached: beyond 5 units, and half the mean distance."""
     distance = np.hypot(*place.T)
-    far = place[distance >= max(FAR, distance.mean() / 2)]
-    return int((np.bincount(sectors(far, DIRECTIONS)) >= least).sum())
-
-
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else math.nan
-
-
-def _texts(found: dict[str, float]) -> Row:
-    return {name: f"{value:.6g}" for name, value in found.items()}
+    return len(np.unique(sectors(place[distance >= max(FAR, distance.mean() / 2)], DIRECTIONS)))
 
 
 def seconds(run: KeptRun) -> float:

@@ -4,11 +4,11 @@
     python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   small files of runs in runs/results
     python jobs/paper/results.py pack runs/block-a ...     adds the runs of a folder of small files to its block
     python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
-    python jobs/paper/results.py update                    numbers.csv, heritability.csv, figures, tables, cards
+    python jobs/paper/results.py update                    numbers.csv, heritability.csv, figures, tables
     python jobs/paper/results.py quoted                    prints the numbers that pages quote in running text, by name
 
-A trained mean that is copied into ees_mpi/trained gets its card by `update`. The small files stay outside of git;
-blocks.py describes what a block keeps of them, endpoints.py the columns.
+A trained mean that is copied into ees_mpi/trained needs a card like those beside it, and a line in the README there.
+The small files stay outside of git; blocks.py describes what a block keeps of them, endpoints.py the columns.
 """
 
 import argparse
@@ -24,7 +24,6 @@ import heritability
 import numpy as np
 import page_tables as tables
 from blocks import read_block, read_by_start, read_folder, write_block
-from shelf import read, write_cards
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -39,7 +38,7 @@ DOCS = HERE.parents[1] / "ees_mpi" / "docs"
 
 def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
     """Add the runs of each folder to the block of its name; `means`: with those that are not on the shelf."""
-    shelved = {read(policy)["state_sha256"] for policy in SHELF.glob("*.npz")}
+    shelved = set(map(state_of, SHELF.glob("*.npz")))
     results.mkdir(parents=True, exist_ok=True)
     for folder in folders:
         runs = [read_folder(path.parent, means) for path in sorted(folder.glob("*/run.json"))]
@@ -57,6 +56,12 @@ def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
         write_block(path, runs, by_start)
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
     endpoints.write(results)
+
+
+def state_of(policy: Path) -> str:
+    """Return the digest of the state that a policy was written from."""
+    with np.load(policy) as file:
+        return str(json.loads(str(file["about"]))["state_sha256"])
 
 
 def write_policy(name: str, out: Path) -> None:
@@ -117,7 +122,7 @@ def fill(text: str, parts: Mapping[str, str]) -> str:
 
 
 def update(results: Path) -> None:
-    """Write everything that is made from the blocks: numbers.csv, figures, tables, cards."""
+    """Write everything that is made from the blocks: numbers.csv, heritability.csv, figures, tables."""
     from results_figures import draw
 
     print(endpoints.write(results), heritability.write(results), *draw(results, results / "figures"), sep="\n")
@@ -127,10 +132,6 @@ def update(results: Path) -> None:
         path = DOCS / name
         path.write_text(fill(path.read_text(encoding="utf-8"), made), encoding="utf-8")
         print(path)
-    print(
-        *write_cards(SHELF, endpoints.read(results / "numbers.csv"), endpoints.read(results / "heritability.csv")),
-        sep="\n",
-    )
 
 
 def main(words: Sequence[str] | None = None) -> int:
