@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.analysis.labels import label, starting_note, stds
-from ees_mpi.analysis.numbers.measures import best_scored, share, variances
+from ees_mpi.analysis.numbers.measures import BEST_OF, best_scored, share, variances
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import has_places, read_offspring
 from ees_mpi.errors import RunFileError, scipy_stats
@@ -154,10 +154,12 @@ HEADS = {
     "distance": "distance",
 }
 LEGEND = (
-    "heritable, start, interaction: variances that belong to the mutation, to the start, to both together; share: "
-    "heritable over all; consistency: the same without the start; kept: share of a mutation's rollouts on its most "
-    "frequent side (all kept: mutations with all rollouts there); realised: response over selection of the best tenth, "
-    "mutated again; best elsewhere: the best of 40, chosen from one start, at the others"
+    "heritable, start, interaction: the variance that belongs to the mutation, to the start, and to both together",
+    "share: heritable over the sum of the three; consistency: heritable over heritable and interaction",
+    "kept: the share of a mutation's rollouts on its most frequent side; all kept: of mutations that always end there",
+    "realised: how much of the lead of the best tenth is left when they are mutated again",
+    f"best elsewhere: how far the best of {BEST_OF}, chosen from one start, goes from the other starts",
+    "distance: of single rollouts; the mean place of a mutation over its starts is nearer to the origin",
 )
 NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
@@ -172,4 +174,4 @@ def describe(run: Run) -> list[str]:
         shown["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
         cells.append(tuple(shown.get(name, "-") for name in HEADS))
     repeats = task.deterministic and (task.repeats_on_gpu or not on_gpu)
-    return [title, *columns(cells), LEGEND, *([] if repeats else [NOISY])]
+    return [title, *columns(cells), *LEGEND, *([] if repeats else [NOISY])]
