@@ -48,7 +48,7 @@ def test_the_doctor_names_the_library_and_finds_nothing_bad(library: Library, tm
     print(found.stdout)
     assert found.returncode == 0, found.stderr + found.stdout
     said = " ".join(found.stdout.split())
-    assert library.says in said and "2 ranks on 1 nodes" in said
+    assert library.says in said and "2 ranks on 1 node," in said
     assert "bad " not in found.stdout
 
 
