@@ -21,6 +21,7 @@ import blocks
 import endpoints
 import page_tables as tables
 import results
+import results_figures
 from first_plan import CLAIMS, all_tests, claim_table, examine
 from places import ring
 from rules import second_plan
@@ -55,7 +56,7 @@ def numbers_differ(one: str, other: str) -> str:
 
 
 def test_the_tables_of_the_pages_have_the_numbers_of_the_file() -> None:
-    for page, made in results.pages(RESULTS).items():
+    for page, made in results.pages().items():
         whole = (results.DOCS / page).read_text(encoding="utf-8")
         for name, text in made.items():
             shown = whole.split(f"<!-- begin {name} -->")[1].split(f"<!-- end {name} -->")[0]
@@ -146,11 +147,14 @@ def test_results_and_shelf_are_few_and_small_files() -> None:
     assert sum(path.stat().st_size for path in files) < 12e6 and len(files) < 64  # 13 KB a measurement: raw places
 
 
-def test_every_figure_is_shown_by_a_page() -> None:
+@pytest.mark.slow
+def test_every_figure_is_drawn_from_the_blocks_and_shown_by_a_page(tmp_path: Path) -> None:
+    drawn = results_figures.draw(RESULTS, tmp_path)
+    assert {path.name for path in drawn} == {path.name for path in (RESULTS / "figures").iterdir()}
     pages = [CHECKOUT / "README.md", *(CHECKOUT / "ees_mpi" / "docs").glob("*.md")]
     text = "".join(path.read_text(encoding="utf-8") for path in pages)
-    for path in (RESULTS / "figures").iterdir():
-        assert f"jobs/paper/results/figures/{path.name}" in text, path.name
+    for path in drawn:
+        assert path.read_bytes().startswith(b"\x89PNG") and f"jobs/paper/results/figures/{path.name}" in text, path.name
 
 
 def test_no_block_has_a_path_of_a_machine() -> None:
@@ -198,7 +202,7 @@ def test_the_ring_of_a_generation_is_that_of_all_its_offspring(ant: Path, tmp_pa
     assert run.metrics["correlation"][-1] == pytest.approx(np.corrcoef(run.last.T)[0, 1], rel=1e-3)
 
 
-def test_the_script_collects_packs_and_draws_runs_with_adaptations_and_samples(
+def test_the_script_collects_and_packs_runs_with_adaptations_and_samples(
     cheetah: Path, finished: Path, tmp_path: Path
 ) -> None:
     adapted, sampled = tmp_path / f"{cheetah.stem}-adapt-left.h5", tmp_path / f"{cheetah.stem}-sample.h5"
@@ -214,7 +218,6 @@ def test_the_script_collects_packs_and_draws_runs_with_adaptations_and_samples(
         assert set(kept) == set(policy) and all(np.array_equal(kept[name], policy[name]) for name in policy)
     found = {row["run"]: row for row in endpoints.read(packed / "numbers.csv")}
     assert found[cheetah.stem]["adapt_left"] and found[sampled.stem]["kind"] == "sample"
-    assert results.main(["update", "--results", str(packed)]) == 0
 
 
 def test_adaptations_of_an_earlier_generation_belong_to_its_measurement(tmp_path: Path) -> None:

@@ -32,8 +32,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 import scaling_figure
 
 HERE = Path(__file__).parent
-RESULTS, SHELF, SMALL = HERE / "results", HERE.parents[1] / "ees_mpi" / "trained", Path("runs/results")
-DOCS = HERE.parents[1] / "ees_mpi" / "docs"
+RESULTS = HERE / "results"
+SHELF, DOCS = (HERE.parents[1] / "ees_mpi" / name for name in ("trained", "docs"))
 
 
 def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
@@ -73,12 +73,17 @@ def write_policy(name: str, out: Path) -> None:
     print(out)
 
 
-def pages(results: Path) -> dict[str, dict[str, str]]:
-    """Return the generated tables of each page of the docs, by the name of their markers; from the two csv files."""
-    rows, measured = endpoints.read(results / "numbers.csv"), endpoints.read(results / "heritability.csv")
+def read() -> tuple[list[endpoints.Row], list[endpoints.Row]]:
+    """Return the rows of numbers.csv and of heritability.csv."""
+    return endpoints.read(RESULTS / "numbers.csv"), endpoints.read(RESULTS / "heritability.csv")
+
+
+def pages() -> dict[str, dict[str, str]]:
+    """Return the generated tables of each page of the docs, by the name of their markers."""
+    rows, measured = read()
     plan = first_plan.examine(rows)
-    found = json.loads((results / "scaling.json").read_text())
-    shown = [row for row in found["summary"] if row["ranks"] in (1, 16)]  # the figure has all
+    scaling = json.loads((RESULTS / "scaling.json").read_text())["summary"]
+    shown = [row for row in scaling if row["ranks"] in (1, 16)]  # the figure has all
     return {
         "results.md": {
             "rings": tables.ring_table(rows, measured),
@@ -107,8 +112,7 @@ def numbers() -> dict[str, float]:
     """Return the numbers that pages quote in running text, by name."""
     from quoted import quoted
 
-    rows = [endpoints.read(RESULTS / name) for name in ("numbers.csv", "heritability.csv")]
-    return quoted(*rows, RESULTS)
+    return quoted(*read(), RESULTS)
 
 
 def fill(text: str, parts: Mapping[str, str]) -> str:
@@ -121,14 +125,12 @@ def fill(text: str, parts: Mapping[str, str]) -> str:
     return text
 
 
-def update(results: Path) -> None:
+def update() -> None:
     """Write everything that is made from the blocks: numbers.csv, heritability.csv, figures, tables."""
     from results_figures import draw
 
-    print(endpoints.write(results), heritability.write(results), *draw(results, results / "figures"), sep="\n")
-    if results != RESULTS:
-        return
-    for name, made in pages(results).items():
+    print(endpoints.write(RESULTS), heritability.write(RESULTS), *draw(RESULTS, RESULTS / "figures"), sep="\n")
+    for name, made in pages().items():
         path = DOCS / name
         path.write_text(fill(path.read_text(encoding="utf-8"), made), encoding="utf-8")
         print(path)
@@ -140,36 +142,32 @@ def main(words: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     each = commands.add_parser("collect", help="write the small files of run files")
     each.add_argument("runs", nargs="+", type=Path, help="run files, and files of `ees-mpi adapt`")
-    each.add_argument("--results", type=Path, default=SMALL, help="the folder of the small files")
+    each.add_argument("--results", type=Path, default=Path("runs/results"), help="the folder of the small files")
     each.add_argument("--note", default="", help="the machine, in words")
     each.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
-    each = commands.add_parser(
-        "pack", help="add the runs of each folder of small files to its block, and write numbers.csv"
-    )
+    each = commands.add_parser("pack", help="add runs of folders of small files to their blocks; write numbers.csv")
     each.add_argument("folders", nargs="+", type=Path)
-    each.add_argument(
-        "--means", action="store_true", help="keep trained means that are not on the shelf (0.28 MB each)"
-    )
+    each.add_argument("--means", action="store_true", help="keep trained means that are not on the shelf, 0.28 MB each")
     each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
-    each = commands.add_parser("update", help="write numbers.csv, figures and the tables of the docs")
-    each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
-    commands.add_parser("quoted", help="print the numbers that pages quote, by name")
     each = commands.add_parser("policy", help="write a trained mean that a block keeps as a policy")
     each.add_argument("run")
     each.add_argument("out", type=Path)
+    commands.add_parser("update", help="write numbers.csv, heritability.csv, figures and the tables of the docs")
+    commands.add_parser("quoted", help="print the numbers that pages quote, by name")
     given = parser.parse_args(words)
-    if given.command == "collect":
-        from small_runs import collect
+    match given.command:
+        case "collect":
+            from small_runs import collect
 
-        print(*(collect(path, given.results, given.note, given.policy) for path in given.runs), sep="\n")
-    elif given.command == "pack":
-        pack(given.folders, given.results, given.means)
-    elif given.command == "policy":
-        write_policy(given.run, given.out)
-    elif given.command == "quoted":
-        print(*(f"{name:40} {value:.6g}" for name, value in numbers().items()), sep="\n")
-    else:
-        update(given.results)
+            print(*(collect(path, given.results, given.note, given.policy) for path in given.runs), sep="\n")
+        case "pack":
+            pack(given.folders, given.results, given.means)
+        case "policy":
+            write_policy(given.run, given.out)
+        case "quoted":
+            print(*(f"{name:40} {value:.6g}" for name, value in numbers().items()), sep="\n")
+        case "update":
+            update()
     return 0
 
 

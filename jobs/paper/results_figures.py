@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, directions, facts, read
-from heritability import ARMS, NUMBERS, arms
+from heritability import ARMS, Arms, arms
 from page_tables import adaptation_kind
 from rules import WHITENED
 
@@ -23,7 +23,10 @@ from scaling_figure import draw as draw_scaling
 ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
 ROWS = tuple(ALGORITHMS.values())
 COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#999999"}
+COMPONENTS = ("#0072b2", "#e69f00")
+WAYS = (("left", "#0072b2", -0.15), ("right", "#d55e00", 0.15))  # color and place of an adaptation
 RULES = {"released": "released rules", "text": "the text's rules"}
+FIRST_STEPS = {"full": "plain Adam", "gentle": "gentle rule"}
 WINDOW = 5  # generations of a point in the figure of the signal
 PAPERS = {
     ("cheetah", "MaxVar"): 0.921,
@@ -37,20 +40,26 @@ Known = tuple[KeptRun, Row]
 
 
 def draw(results: Path, out: Path) -> list[Path]:
-    """Draw the figures that the blocks have runs for; return their paths."""
+    """Draw all figures; return their paths."""
     runs = [(run, facts(run)) for path in sorted(results.glob("*.h5")) for run in read_block(path)]
+    scaling, signal = (json.loads((results / f"{name}.json").read_text()) for name in ("scaling", "signal"))
     out.mkdir(parents=True, exist_ok=True)
-    made = []
     with drawing():
-        for name, figure in FIGURES.items():
-            if drawn := figure(runs):
-                made.append(_save(drawn, out / f"{name}.png"))
-        for name, function in {"scaling": draw_scaling, "signal": draw_signal}.items():
-            if (measured := results / f"{name}.json").exists():
-                made.append(_save(function(json.loads(measured.read_text())), out / f"{name}.png"))
-        if results == NUMBERS.parent:
-            made.append(_save(draw_heritability(), out / "heritability.png"))
-    return made
+        figures = {
+            "cheetah": draw_cheetah(runs),
+            "ant": draw_ant(runs),
+            "ratio": draw_ratio(runs),
+            "adaptation": draw_adaptation(runs),
+            "seeding": draw_seeding(runs),
+            "mixtures": draw_mixtures(runs),
+            "scaling": draw_scaling(scaling),
+            "signal": draw_signal(signal),
+            "heritability": draw_heritability(arms(read(results / "heritability.csv"))),
+        }
+        for name, figure in figures.items():
+            how: dict[str, Any] = {"metadata": {"Software": None}, "bbox_inches": "tight", "pad_inches": 0.03}
+            figure.savefig(out / f"{name}.png", dpi=150, **how)
+    return [out / f"{name}.png" for name in figures]
 
 
 def trained(
@@ -65,7 +74,13 @@ def trained(
     return [each for _, each in sorted((found if every else fresh or found).items())]
 
 
-def draw_cheetah(runs: Sequence[Known]) -> Figure | None:
+def by_seed(runs: Sequence[Known], **facts: str) -> list[Known]:
+    """Return the runs with these facts, by seed."""
+    found = [each for each in runs if facts.items() <= each[1].items()]
+    return sorted(found, key=lambda each: int(each[1]["seed"]))
+
+
+def draw_cheetah(runs: Sequence[Known]) -> Figure:
     """Draw where offspring of the cheetah end in the last generation: a line for each seed.
 
     The last row has whitening alone, and the other algorithms with the text's rules.
@@ -73,8 +88,6 @@ def draw_cheetah(runs: Sequence[Known]) -> Figure | None:
     shown = {f"{name}, {RULES['released']}": trained(runs, "cheetah", name, "released") for name in ROWS}
     shown["MaxEnt, whitening instead of ranks"] = trained(runs, "cheetah", "MaxEnt", "other", changed=WHITENED)
     shown |= {f"{name}, {RULES['text']}": trained(runs, "cheetah", name, "text") for name in ROWS[1:]}
-    if not any(shown.values()):
-        return None
     widest = max(np.abs(run.last).max() for members in shown.values() for run, _ in members)
     figure, panels = grid(len(shown), 3, max(1.7, 0.22 * max(map(len, shown.values()))), sharex=True)
     edges = np.linspace(-widest, widest, 61)
@@ -90,162 +103,147 @@ def draw_cheetah(runs: Sequence[Known]) -> Figure | None:
         panel.tick_params(left=False)
         panel.set(title=title, ylim=(-0.1, max(len(members), 1)))
         panel.spines["left"].set_visible(False)
-        if panel in panels[-3:]:
-            panel.set_xlabel("final x of the offspring")
-        if panel in panels[::3]:
-            panel.set_ylabel("seed: generations")
+    for panel in panels[-3:]:
+        panel.set_xlabel("final x of the offspring")
+    for panel in panels[::3]:
+        panel.set_ylabel("seed: generations")
     return figure
 
 
-def draw_ant(runs: Sequence[Known]) -> Figure | None:
+def draw_ant(runs: Sequence[Known]) -> Figure:
     """Draw where offspring of the ant end in the last generation: a row for rules and algorithm, a panel for a seed."""
-    rows = {("whitening", "MaxEnt"): trained(runs, "ant", "MaxEnt", "other", changed=WHITENED)}
+    groups = {("MaxEnt", "whitening"): trained(runs, "ant", "MaxEnt", "other", changed=WHITENED)}
     for rules, name in product(RULES, reversed(ROWS)):
-        rows[f"{rules} rules", name] = trained(runs, "ant", name, rules)
-    count = max(map(len, rows.values()))
-    panels_of: list[tuple[str, Known | None]] = []
-    for (rules, name), members in rows.items():
-        row = [*members, *[None] * (count - len(members))] if members else []
-        panels_of += [(f"{name}, {rules}, {members[0][0].generations} generations", each) for each in row]
-    if not panels_of:
-        return None
-    return _plane(panels_of, count, lambda name, run: [(run.last, COLORS[name.split(",")[0]])], "", reached=True)
-
-
-def _plane(
-    panels_of: Sequence[tuple[str, Known | None]],
-    count: int,
-    parts: Callable[[str, KeptRun], list[tuple[Floats, str]]],
-    title: str,
-    reached: bool = False,
-) -> Figure:
-    """Draw final positions in the plane, a row with one scale; `reached`: titles have directions, not generations."""
-    figure, panels = grid(len(panels_of), count, PAGE / count * 1.02)
-    for place, (panel, (name, known)) in enumerate(zip(panels, panels_of, strict=True)):
-        if known is None:
-            panel.set_axis_off()
-            continue
-        row = [each for other, each in panels_of if other == name and each]
-        reach = 1.08 * float(max(np.abs(run.last).max() for run, _ in row))
-        for position, color in parts(name, known[0]):
-            panel.scatter(*position.T, s=1.2, color=color, alpha=0.35, linewidths=0, rasterized=True)
-        panel.plot(0, 0, marker="+", color="#d55e00", markersize=6, markeredgewidth=1)
-        panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-        panel.tick_params(labelsize=5, length=2)
-        if place % count == 0:
-            panel.set_ylabel("\n".join([*name.split(", "), "final y"]), fontsize=6)
-        else:
-            panel.tick_params(labelleft=False)
-        words = f"{directions(known[0].last)} of {DIRECTIONS}" if reached else f"{known[0].generations} generations"
-        panel.set_title(f"seed {known[1]['seed']}: {words}", fontsize=5)
-        if place >= len(panels_of) - count:
-            panel.set_xlabel("final x")
-    if title:
-        figure.suptitle(title, fontsize=7)
+        groups[name, f"{rules} rules"] = trained(runs, "ant", name, rules)
+    rows = {
+        f"{name}, {rules}, {members[0][0].generations} generations": members
+        for (name, rules), members in groups.items()
+        if members
+    }
+    figure, panels = draw_plane(rows, lambda name, run: [(run.last, COLORS[name.split(",")[0]])])
+    for panel, run, row in panels:
+        panel.set_title(f"seed {row['seed']}: {directions(run.last)} of {DIRECTIONS}", fontsize=5)
     return figure
 
 
-def draw_ratio(runs: Sequence[Known]) -> Figure | None:
+def draw_mixtures(runs: Sequence[Known]) -> Figure:
+    """Draw where the offspring of each component of a mixture end: two random means above, splits below."""
+    rows = {kind: by_seed(runs, robot="ant", kind=kind) for kind in ("mixture", "split")}
+
+    def parts(name: str, run: KeptRun) -> list[tuple[Floats, str]]:
+        return [(run.last[run.component == k], color) for k, color in enumerate(COMPONENTS)]
+
+    figure, panels = draw_plane(rows, parts)
+    for panel, run, row in panels:
+        panel.set_title(f"seed {row['seed']}: {run.generations} generations", fontsize=5)
+    figure.suptitle("the color is the component of an offspring; the text's rules", fontsize=7)
+    return figure
+
+
+def draw_plane(
+    rows: dict[str, list[Known]], parts: Callable[[str, KeptRun], list[tuple[Floats, str]]]
+) -> tuple[Figure, list[tuple[Any, KeptRun, Row]]]:
+    """Draw final positions in the plane: a row with one scale for each group, a panel for each run."""
+    count = max(map(len, rows.values()))
+    figure, panels = grid(count * len(rows), count, PAGE / count * 1.02)
+    drawn = []
+    for place, (name, members) in enumerate(rows.items()):
+        reach = 1.08 * float(max(np.abs(run.last).max() for run, _ in members))
+        line = panels[place * count : (place + 1) * count]
+        for panel, (run, row) in zip(line, members, strict=False):
+            for position, color in parts(name, run):
+                panel.scatter(*position.T, s=1.2, color=color, alpha=0.35, linewidths=0, rasterized=True)
+            panel.plot(0, 0, marker="+", color="#d55e00", markersize=6, markeredgewidth=1)
+            panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+            panel.tick_params(labelsize=5, length=2, labelleft=panel is line[0])
+            if place == len(rows) - 1:
+                panel.set_xlabel("final x")
+            drawn.append((panel, run, row))
+        line[0].set_ylabel("\n".join([*name.split(", "), "final y"]), fontsize=6)
+        for panel in line[len(members) :]:
+            panel.set_axis_off()
+    return figure, drawn
+
+
+def draw_ratio(runs: Sequence[Known]) -> Figure:
     """Draw the mean distance over that of standard ES with the same seed, against generations: runs, and the median."""
     figure, panels = grid(2, 2, 2.3, sharey=True)
-    drawn = False
     for panel, robot in zip(panels, ("cheetah", "ant"), strict=True):
-        for rules, line in (("released", "-"), ("text", ":")):
-            for name in ROWS[1:]:
-                curves = _ratios(trained(runs, robot, name, rules), trained(runs, robot, "standard ES", rules, True))
-                if not curves:
-                    continue
-                drawn = True
-                longest = max(map(len, curves))
-                long = [curve for curve in curves if len(curve) > longest - LATE]
-                for curve in long if rules == "released" and len(long) > 1 else ():
-                    panel.plot(curve, color=COLORS[name], linewidth=0.3, alpha=0.6)
-                median = np.median([curve[: min(map(len, long))] for curve in long], axis=0)
-                style = {"color": COLORS[name], "linestyle": line, "linewidth": 1.6 if len(long) > 1 else 0.8}
-                panel.plot(median, **style, label=f"{name}, {RULES[rules]} (n = {len(long)})")
+        for (rules, line), name in product((("released", "-"), ("text", ":")), ROWS[1:]):
+            curves = _ratios(trained(runs, robot, name, rules), trained(runs, robot, "standard ES", rules, True))
+            longest = max(map(len, curves))
+            long = [curve for curve in curves if len(curve) > longest - LATE]
+            for curve in long if rules == "released" and len(long) > 1 else ():
+                panel.plot(curve, color=COLORS[name], linewidth=0.3, alpha=0.6)
+            median = np.median([curve[: min(map(len, long))] for curve in long], axis=0)
+            style = {"color": COLORS[name], "linestyle": line, "linewidth": 1.6 if len(long) > 1 else 0.8}
+            panel.plot(median, **style, label=f"{name}, {RULES[rules]} (n = {len(long)})")
         for name in ROWS[1:]:
             mark = {"color": COLORS[name], "marker": "<", "linestyle": "none", "clip_on": False, "markersize": 5}
             panel.plot(1.02, PAPERS[robot, name], transform=panel.get_yaxis_transform(), **mark)
         panel.axhline(1.0, color="0.5", linewidth=0.5)
         panel.set(title=f"the paper's {robot}", xlabel="generation", xlim=(0, 100), ylim=(0, 1.75))
-    panels[0].set_ylabel("distance over that of standard ES")
-    for panel in panels if drawn else ():
         panel.legend(fontsize=6, loc="upper right", frameon=False)
-    return figure if drawn else None
+    panels[0].set_ylabel("distance over that of standard ES")
+    return figure
 
 
 def _ratios(first: Sequence[Known], second: Sequence[Known]) -> list[Floats]:
     """Return the ratio of the mean distances at each generation, for seeds that both groups have."""
     beside = {row["seed"]: run for run, row in second}
-    found = []
-    for run, row in first:
-        if other := beside.get(row["seed"]):
-            count = min(run.generations, other.generations)
-            found.append(run.metrics["distance_mean"][:count] / other.metrics["distance_mean"][:count])
-    return found
+    pairs = [
+        [run.metrics["distance_mean"], beside[row["seed"]].metrics["distance_mean"]]
+        for run, row in first
+        if row["seed"] in beside
+    ]
+    return [one[: len(other)] / other[: len(one)] for one, other in pairs]
 
 
-def draw_adaptation(runs: Sequence[Known]) -> Figure | None:
+def draw_adaptation(runs: Sequence[Known]) -> Figure:
     """Draw the ten evaluations of each adaptation: a place for each run, left and right in two colors."""
-    kinds: dict[tuple[str, str, str], list[Known]] = {}
-    for run, row in sorted(runs, key=lambda each: int(each[1]["seed"])):
-        if run.evaluations and row["robot"] == "cheetah" and row["engine"] == "mujoco":
-            kinds.setdefault(adaptation_kind(row), []).append((run, row))
-    if not kinds:
-        return None
-    groups = {}
-    for (rules, name, length), members in sorted(
-        kinds.items(), key=lambda each: (each[0][0], int(each[0][2]), each[0][1])
-    ):
-        words = f"{name}, {RULES.get(rules, rules)}\n{length} generations"
-        groups[f"MAML, equal steps\n{length} iterations" if name == "MAML" else words] = members
-    columns = 4 if len(groups) in (4, 7, 8) else 3
-    figure, panels = grid(len(groups), columns, 2.1, sharey=True)
-    for panel, (name, members) in zip(panels, groups.items(), strict=True):
+    kinds: dict[tuple[str, int, str], list[Known]] = {}
+    for run, row in by_seed(runs, robot="cheetah", engine="mujoco"):
+        if run.evaluations:
+            rules, name, length = adaptation_kind(row)
+            kinds.setdefault((rules, int(length), name), []).append((run, row))
+    columns = 4 if len(kinds) in (4, 7, 8) else 3
+    figure, panels = grid(len(kinds), columns, 2.1, sharey=True)
+    for panel, ((rules, length, name), members) in zip(panels, sorted(kinds.items()), strict=True):
         for place, (run, _) in enumerate(members):
-            for way, color, shift in (("left", "#0072b2", -0.15), ("right", "#d55e00", 0.15)):
-                values = run.evaluations.get(way, np.zeros(0))
-                if not len(values):
-                    continue
-                x = np.full(len(values), place + shift)
-                panel.scatter(x, values, s=5, color=color, alpha=0.6, linewidths=0)
-                bar = {"color": color, "linewidth": 1.5, "label": f"to the {way}: ten starts, and their mean"}
-                panel.plot([place + shift - 0.14, place + shift + 0.14], [np.nanmean(values)] * 2, **bar)
+            for way, color, shift in WAYS:
+                if way in run.evaluations:
+                    values, x = run.evaluations[way], place + shift
+                    panel.scatter(np.full(len(values), x), values, s=5, color=color, alpha=0.6, linewidths=0)
+                    bar = {"color": color, "linewidth": 1.5, "label": f"to the {way}: ten starts, and their mean"}
+                    panel.plot([x - 0.14, x + 0.14], [np.nanmean(values)] * 2, **bar)
         panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
         panel.set_xticks(range(len(members)), [row["seed"] for _, row in members], fontsize=5 + 2 * (len(members) < 9))
-        panel.set(title=name, xlabel="seed", xlim=(-0.5, max(len(members), 3) - 0.5))
+        words = f"{name}, {RULES.get(rules, rules)}\n{length} generations"
+        title = f"MAML, equal steps\n{length} iterations" if name == "MAML" else words
+        panel.set(title=title, xlabel="seed", xlim=(-0.5, max(len(members), 3) - 0.5))
     for panel in panels[::columns]:
         panel.set_ylabel("distance in the wanted direction")
     explain(figure, panels)
     return figure
 
 
-def draw_seeding(runs: Sequence[Known]) -> Figure | None:
+def draw_seeding(runs: Sequence[Known]) -> Figure:
     """Draw the mean x of standard ES towards +x on the ant, against updates: a panel for each rule."""
-    rules = {"full": "plain Adam", "gentle": "gentle rule"}
     panels_of: dict[str, dict[str, list[Floats]]] = {}
-    wanted = {"robot": "ant", "kind": "seeding", "changed": "", **PAPERS_ROBOTS}
     lengths = {row["digest"]: row["generations"] for _, row in runs}
-    for run, row in runs:
-        if wanted.items() <= row.items():
-            panel = f"{RULES[row['rules']]}, {rules[row['first_steps']]}"
-            length = lengths.get(row["start_digest"], "")
-            start = (
-                f"standard ES in another direction, {length} generations"
-                if row["start"] == "standard ES"
-                else row["start"]
-            )
-            panels_of.setdefault(panel, {}).setdefault(start, []).append(run.metrics["fitness_mean"])
-    if not panels_of:
-        return None
+    wanted = {"robot": "ant", "kind": "seeding", "changed": "", **PAPERS_ROBOTS}
+    for run, row in (each for each in runs if wanted.items() <= each[1].items()):
+        start = row["start"]
+        if start == "standard ES":
+            start += f" in another direction, {lengths.get(row['start_digest'], '')} generations"
+        starts = panels_of.setdefault(f"{RULES[row['rules']]}, {FIRST_STEPS[row['first_steps']]}", {})
+        starts.setdefault(start, []).append(run.metrics["fitness_mean"])
     figure, panels = grid(len(panels_of), 3, 2.3, sharey=True)
     for panel, (name, starts) in zip(panels, sorted(panels_of.items()), strict=True):
         for start, curves in sorted(starts.items()):
-            count = min(map(len, curves))
-            rows = np.array([curve[:count] for curve in curves])
+            rows = np.array([curve[: min(map(len, curves))] for curve in curves])
             style = {"color": COLORS[start.partition(" in another")[0]], "linestyle": "--" if " 100 " in start else "-"}
-            for row_of in rows:
-                panel.plot(row_of, linewidth=0.3, alpha=0.6, **style)
+            panel.plot(rows.T, linewidth=0.3, alpha=0.6, **style)
             label = f"from {start.replace('random', 'a random mean')}"
             panel.plot(rows.mean(axis=0), linewidth=1.6, label=label, **style)
         panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
@@ -253,35 +251,6 @@ def draw_seeding(runs: Sequence[Known]) -> Figure | None:
     panels[0].set_ylabel("mean x")
     explain(figure, panels)
     return figure
-
-
-def draw_mixtures(runs: Sequence[Known]) -> Figure | None:
-    """Draw where the offspring of each component of a mixture end: two random means above, splits below."""
-    rows: dict[str, list[Known]] = {"mixture": [], "split": []}
-    for run, row in sorted(runs, key=lambda each: int(each[1]["seed"])):
-        if row["kind"] in rows and row["robot"] == "ant":
-            rows[row["kind"]].append((run, row))
-    count = max(map(len, rows.values()))
-    if not count:
-        return None
-    panels_of: list[tuple[str, Known | None]] = []
-    for kind, members in rows.items():
-        panels_of += [(kind, each) for each in members] + [(kind, None)] * (count - len(members))
-    return _plane(panels_of, count, _by_component, "the color is the component of an offspring; the text's rules")
-
-
-def _by_component(name: str, run: KeptRun) -> list[tuple[Floats, str]]:
-    return [(run.last[run.component == k], color) for k, color in enumerate(("#0072b2", "#e69f00"))]
-
-
-FIGURES: dict[str, Callable[[Sequence[Known]], Figure | None]] = {
-    "cheetah": draw_cheetah,
-    "ant": draw_ant,
-    "ratio": draw_ratio,
-    "adaptation": draw_adaptation,
-    "seeding": draw_seeding,
-    "mixtures": draw_mixtures,
-}
 
 
 def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
@@ -330,12 +299,12 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
     panel.errorbar(x, share, [share - low, high - share], color=look(place)["color"], marker=".", linestyle="none")
 
 
-def draw_heritability() -> Figure:
+def draw_heritability(found: Arms) -> Figure:
     """Draw heritable variance and share of the arms of the experiment: a mark for each seed and engine."""
     figure, panels = grid(4, 2, 2.4)
     numbers = (("heritable", "heritable variance"), ("share", "its share"))
     for panel, (animal, (name, title)) in zip(panels, product(("cheetah", "ant"), numbers), strict=True):
-        for (robot, bullet, arm), seeds in arms(read(NUMBERS)).items():
+        for (robot, bullet, arm), seeds in found.items():
             if robot == animal:
                 places = [list(ARMS).index(arm) + 0.1 * (seed - np.mean([*seeds])) for seed in sorted(seeds)]
                 values = [float(seeds[seed][name]) for seed in sorted(seeds)]
@@ -347,8 +316,3 @@ def draw_heritability() -> Figure:
         panel.set(title=f"{animal}: {title}", xlim=(-0.5, len(ARMS) - 0.5), ylim=(0, 1.02 if name == "share" else None))
     explain(figure, panels)
     return figure
-
-
-def _save(figure: Figure, path: Path) -> Path:
-    figure.savefig(path, dpi=150, metadata={"Software": None}, bbox_inches="tight", pad_inches=0.03)
-    return path
