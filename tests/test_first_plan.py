@@ -16,11 +16,8 @@ WIDE = np.array([0.5, 0.8, 1.2, 1.9, 2.6, 3.5])
 LOW, HIGH = np.array([1.0, 1.1, 1.2, 1.3, 1.4, 1.5]), np.array([2.0, 2.1, 2.2, 2.3, 2.4, 2.5])
 
 
-Asked = tuple[plan.Part, Group, Group]
-
-
-def ask(first: np.ndarray, relation: str, second: np.ndarray) -> Asked:
-    return ("", "", relation, ""), Group("first", first), Group("second", second)
+def ask(first: np.ndarray, relation: str, second: np.ndarray) -> plan.Question:
+    return plan.Question("", Group("first", first), relation, Group("second", second))
 
 
 def test_tost_and_its_interval_agree_with_scipys_welch_test_on_logarithms() -> None:
@@ -48,14 +45,14 @@ def test_numbers_that_are_not_positive_are_compared_by_their_difference_and_show
 @pytest.mark.parametrize(
     ("first", "relation", "second", "verdict"),
     [
-        (HIGH, "above", LOW, HOLDS),
-        (LOW, "below", HIGH, HOLDS),
-        (LOW, "above", HIGH, FAILS),
-        (WIDE * 1.1, "above", WIDE, OPEN),  # the spread is too wide to show that they do not differ
-        (100 + LOW, "above", 100 + LOW + 0.01, FAILS),  # a difference is claimed, equality is shown
-        (100 + LOW, "equal", 100 + LOW + 0.01, HOLDS),
-        (HIGH, "equal", LOW, FAILS),
-        (WIDE * 1.1, "equal", WIDE, OPEN),
+        (HIGH, ">", LOW, HOLDS),
+        (LOW, "<", HIGH, HOLDS),
+        (LOW, ">", HIGH, FAILS),
+        (WIDE * 1.1, ">", WIDE, OPEN),  # the spread is too wide to show that they do not differ
+        (100 + LOW, ">", 100 + LOW + 0.01, FAILS),  # a difference is claimed, equality is shown
+        (100 + LOW, "=", 100 + LOW + 0.01, HOLDS),
+        (HIGH, "=", LOW, FAILS),
+        (WIDE * 1.1, "=", WIDE, OPEN),
     ],
 )
 def test_questions_get_the_planned_verdict(first: np.ndarray, relation: str, second: np.ndarray, verdict: str) -> None:
@@ -64,15 +61,15 @@ def test_questions_get_the_planned_verdict(first: np.ndarray, relation: str, sec
 
 
 def test_six_against_six_that_are_all_larger_have_the_known_p_and_holm_multiplies_it() -> None:
-    assert judge([ask(HIGH, "above", LOW)])[0].test.holm == pytest.approx(2 / math.comb(12, 6))
-    both = judge([ask(HIGH, "above", LOW), ask(HIGH + 0.001, "above", LOW)])
+    assert judge([ask(HIGH, ">", LOW)])[0].test.holm == pytest.approx(2 / math.comb(12, 6))
+    both = judge([ask(HIGH, ">", LOW), ask(HIGH + 0.001, ">", LOW)])
     assert [answer.test.holm for answer in both] == pytest.approx([4 / math.comb(12, 6)] * 2)
-    four = judge([ask(HIGH[:4], "above", LOW[:4])] * 2)
+    four = judge([ask(HIGH[:4], ">", LOW[:4])] * 2)
     assert four[0].test.p == pytest.approx(2 / math.comb(8, 4)) and overall(four) == OPEN  # 0.029 twice is 0.057
 
 
 def test_a_claim_holds_if_all_of_its_tests_hold_and_fails_if_one_fails() -> None:
-    good, bad, open_ = ask(HIGH, "above", LOW), ask(LOW, "above", HIGH), ask(WIDE * 1.1, "above", WIDE)
+    good, bad, open_ = ask(HIGH, ">", LOW), ask(LOW, ">", HIGH), ask(WIDE * 1.1, ">", WIDE)
     assert overall(judge([good, good])) == HOLDS
     assert overall(judge([good, open_])) == OPEN
     assert overall(judge([good, open_, bad])) == FAILS
@@ -98,7 +95,7 @@ def ants(seeds: int, **facts: str) -> list[plan.Row]:
 
 
 def verdicts(rows: list[plan.Row]) -> dict[str, str]:
-    return {each.claim.name: each.verdict for each in plan.examine(rows)}
+    return {each.claim["name"]: each.verdict for each in plan.examine(rows)}
 
 
 def test_claims_are_decided_when_all_seeds_have_run() -> None:
@@ -127,7 +124,7 @@ def test_seeding_compares_runs_with_the_gentle_rule_only() -> None:
         for seed in range(6):
             after = {f"x_{updates}": updates * (x + 0.01 * seed) for updates in (5, 10, 20)}
             rows.append(row("standard ES", seed, facts, **after))
-    (found,) = (each for each in plan.examine(rows) if each.claim.name == "ant-seeding")
+    (found,) = (each for each in plan.examine(rows) if each.claim["name"] == "ant-seeding")
     assert found.verdict == "holds" and len(found.answers) == 6
     assert np.isclose(found.groups["after 5 adapt-gentle"].values[0], 5.0)
     assert "after 20: from MaxVar" in plan.claim_table([found]) and "| holds |" in plan.all_tests([found])

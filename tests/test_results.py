@@ -22,8 +22,9 @@ import endpoints
 import page_tables as tables
 import results
 import results_figures
-from first_plan import CLAIMS, all_tests, claim_table, examine
+from first_plan import all_tests, claim_table, examine
 from places import ring
+from plan import WORK
 from rules import second_plan
 from small_runs import collect
 
@@ -122,13 +123,13 @@ def test_every_claim_of_the_first_plan_has_one_short_line_with_a_verdict() -> No
     table = whole.split("<!-- begin claims -->")[1].split("<!-- end claims -->")[0]
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line][2:]
     verdicts = {"holds", "does not hold", "not decided", "not run"}
-    assert len(lines) == len(CLAIMS) and all(len(line) == 6 and all(line) for line in lines)
+    assert len(lines) == len(WORK["claims"]) and all(len(line) == 6 and all(line) for line in lines)
     assert all(line[5] in verdicts or line[5].startswith("not decided (") for line in lines)
 
 
 def test_a_claim_whose_runs_are_not_complete_shows_no_p(rows: list[endpoints.Row]) -> None:
     short = [row for row in rows if row["seed"] != "5"]
-    found = next(each for each in examine(short) if each.claim.name == "cheetah-sides")
+    found = next(each for each in examine(short) if each.claim["name"] == "cheetah-sides")
     assert found.verdict == "not decided (5 of 6 runs)"
     assert "| - | not decided (5 of 6 runs) |" in claim_table([found])
     assert all("| - | - | - | not decided (5 of 6 runs) |" in line for line in all_tests([found]).splitlines()[2:])
