@@ -10,7 +10,7 @@ import msgspec
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_folder
+from ees_mpi.files import check_folder, check_writable
 from ees_mpi.generation.results import uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
@@ -33,13 +33,14 @@ class Recording:
 
     @classmethod
     def new(cls, path: Path, state: State, overwrite: bool) -> "Recording":
-        """Check that a new file can be written, and prepare it; nothing on the disk is changed."""
+        """Check that a new file can be written, and prepare it; it is not made yet."""
         check_folder(path)
         if overwrite:
             check_ours(path)
         elif path.exists() and has_results(path):
             again = "Strategy.resume continues it, overwrite=True starts again"
             raise RunFileError(f"{path} exists already; {again}")
+        check_writable(path, "record")  # the file is made after the first generation of the user's simulator
         return cls(create=partial(RunWriter.create, path, state=state.arrays(), overwrite=overwrite))
 
     def begin(self, config: Config, state: State, ranks: Ranks) -> None:

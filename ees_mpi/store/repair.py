@@ -12,7 +12,7 @@ from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import open_hdf5, real
 
 # Advice after a write that failed.
-SAFE = "All committed generations are safe; `ees-mpi resume` continues the run after this is fixed"
+SAFE = "All committed generations are safe, and the run can be resumed after this is fixed"
 
 
 @dataclass(frozen=True)

@@ -85,3 +85,9 @@ def test_code_that_is_not_deterministic_is_refused_as_train_does(tmp_path: Path)
     refused = refusal("plan", *words)
     assert refused[0] == 2 and "it is not deterministic: individual 0 was evaluated twice" in refused[1]
     done("plan", *words, "--set", "task.deterministic=false")
+
+
+def test_a_folder_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/proc")
+    code, said = refusal("plan", "interference-maxvar", "--set", "population.size=8", "--set", "noise.size=5000")
+    assert code == 2 and "/proc cannot be written" in said and "folder of the run file" in said

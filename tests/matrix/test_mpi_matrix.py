@@ -9,10 +9,11 @@ import pytest
 from support.breaking import breaking
 from support.mpi_matrix import LIBRARIES, Library
 from support.processes import all_ended, committed, rank_processes, wait_for_text, wait_until
-from support.program import TIMEOUT, TINY, done, info, sets, train
+from support.program import TESTS, TIMEOUT, TINY, done, info, python, run, sets, train
 from support.run_files import assert_same_bits
 
 WALKING = ("population.size=6", "task.steps=12", "noise.size=100000", "run.generations=3")
+FAULTS = ("none", "leaves")
 RUNS = {"interference-maxent": TINY, "gymnasium-cheetah-maxent": WALKING, "ant-maxent": WALKING}
 
 
@@ -96,6 +97,13 @@ def test_a_lost_rank_ends_the_job_and_resume_ends_the_run_with_the_same_bits(
     assert again.returncode == 0, again.stderr + again.stdout
     assert_same_bits(out, whole)
     assert all_ended(out)
+
+
+def test_loops_of_a_program_have_the_bits_of_one_process_and_end_if_a_rank_leaves(library: Library) -> None:
+    program = TESTS / "support" / "several_loops.py"
+    alone, ended, left = run(python(program, "none")), *(library.python(program, how, ranks=3) for how in FAULTS)
+    assert alone.returncode == ended.returncode == 0 and ended.stdout == 3 * alone.stdout, ended.stderr
+    assert left.returncode != 0 and left.stderr.count("ees-mpi: rank 1 has left the loop") == 1, left.stderr
 
 
 def test_the_launcher_accepts_the_bindings_of_the_job_scripts(library: Library, tmp_path: Path) -> None:

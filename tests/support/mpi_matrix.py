@@ -25,6 +25,12 @@ class Library(NamedTuple):
         """Return the words that run `ees-mpi ARGUMENTS` under its mpirun."""
         return [str(self.bin / "mpirun"), "-n", str(ranks), str(self.bin / "ees-mpi"), *map(str, arguments)]
 
+    def python(self, program: Path, *arguments: object, ranks: int) -> subprocess.CompletedProcess[str]:
+        """Run a Python program under its mpirun."""
+        words = [self.bin / "mpirun", "-n", ranks, self.bin / "python", program, *arguments]
+        line = [str(word) for word in words]
+        return subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT, env=self.environment())
+
     def environment(self) -> dict[str, str]:
         """Return an environment in which its mpirun starts more ranks than cores, unbound."""
         # Open MPI 4 has other names for the settings of tools/mpirun.env.
