@@ -17,7 +17,7 @@ from ees_mpi.registry import plugins
 pytestmark = pytest.mark.usefixtures("inside")
 
 
-def test_the_page_has_an_example_of_every_family() -> None:
+def test_there_is_an_example_of_every_family() -> None:
     assert len(EXAMPLES) == len(MODULES) == 9
 
 
@@ -132,7 +132,7 @@ WRONG = [
     ("A Gymnasium environment", "self.x, self.speed = 0.0, 0.1", "pass", "reset() or step() raised AttributeError"),
     ("A Gymnasium environment", "False, False, {}", "{}", "to return a four or five element tuple"),
     ("A Gymnasium environment", "def step", "close = exit\n\n    def step", "Cart-v0: close() raised SystemExit"),
-    ("An objective", "** power", "** power[0]", "objectives:outermost: outermost() raised TypeError"),
+    ("An objective in torch", "** power", "** power[0]", "objectives:outermost: outermost() raised TypeError"),
 ]
 
 
@@ -145,7 +145,7 @@ def test_a_wrong_part_is_refused_before_the_run_file_is_created(heading: str, ol
 
 
 LATER = [  # a condition that becomes true after a while, in front of a line
-    ("A policy", "return self.scale", "observation[0] > 0.5", "act()"),
+    ("A policy", "return self.scale", "abs(self.matrix[0, 0]) > 1.5", "act()"),
     ("An optimizer", "speed = {", "abs(moments['mean'][0, 0]) > 0.3", "step()"),
     ("A Gymnasium environment", "self.x +=", "self.x > 3", "reset() or step()"),
 ]

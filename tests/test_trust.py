@@ -25,7 +25,9 @@ BUILT_IN = {"env": "CartPole-v1"}
 OWN: dict[str, Any] = {  # sections that name code: the examples of a page, and two more
     **EXAMPLES,
     **{name: {"task": EXAMPLES[name]["task"] | BUILT_IN} for name in ("A behaviour", "A policy")},
-    "A part": {"objective": {"name": "blend", "parts": [EXAMPLES["An objective"]["objective"] | {"share": 1.0}]}},
+    "A part": {
+        "objective": {"name": "blend", "parts": [EXAMPLES["An objective in torch"]["objective"] | {"share": 1.0}]}
+    },
     "A function": {
         "task": {"name": "function", "function": "landing:land", "parameters": 2, "behavior_dim": 1, "batch": True}
     },
@@ -82,8 +84,8 @@ ADAPT, RESUME = ("adapt", "run.h5", "--direction", "left"), ("resume", "run.h5",
         ("A task", (REPLAY, VERIFY, SAMPLE, ADAPT, RESUME, METRICS)),
         ("A Gymnasium environment", (VERIFY, RESUME)),
         ("A behaviour", (SAMPLE,)),
-        ("An objective", (RESUME, UPDATES)),
-        ("An objective without torch", (RESUME, UPDATES)),
+        ("An objective in torch", (RESUME, UPDATES)),
+        ("An objective in numpy", (RESUME, UPDATES)),
         ("A part", (RESUME,)),
         ("A policy", (RESUME, VERIFY, POLICY_FILE, REPLAY)),
         ("A population", (RESUME, VERIFY)),
