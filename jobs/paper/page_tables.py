@@ -5,19 +5,10 @@ from collections.abc import Sequence
 
 import heritability
 import numpy as np
+import rules
 from endpoints import PAPERS_ROBOTS, Row, column, lines, number, select
-from rules import (
-    ANTS,
-    LATE,
-    SIX,
-    above_verdict,
-    has_ring,
-    mann_whitney,
-    ratio,
-    ring_verdict,
-    share_verdict,
-    when_complete,
-)
+from plan import WORK
+from rules import LATE, SIX
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 FIRST_STEPS = {"full": "plain Adam", "gentle": "gentle rule", "trust": "trust"}
@@ -32,31 +23,13 @@ ONE_RULE = {
     "MaxVar, the text's rules": (MAXVAR, "text", ""),
     "standard ES, the text's rules": (STANDARD, "text", ""),
 }
-RING_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
-RING_ARMS = {  # of the third and the fourth plan, in the order of the tables
-    "ranks": "ranks, one start",
-    "whiten": "whitening, one start",
-    "small": "whitening, one start, N = 2,500",
-    "own": "whitening, one own start",
-    "two": "whitening, two own starts",
-    "four": "whitening, four own starts",
-    "sixteen": "whitening, sixteen own starts",
-    "continued": "whitening, one start, then four",
-    "ranks-four": "ranks, four own starts",
-    "narrow": "ranks, kernel 0.1, one start",
-    "spatial": "spatial ranks, one start",
-}
-CHEETAH_ARMS = {
-    "ranks": "one start",
-    "four": "four own starts",
-    "short": "one start, 30 generations",
-    "four-after30": "four own starts, 30 generations",
-}
+ARM_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
+ARMS = WORK["arms"]  # of the third and the fourth plan, in the order of the tables
 
 
-def early(rows: Sequence[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
+def early(rows: Sequence[Row], robot: str, algorithm: str, whose: str) -> list[Row]:
     """Return the trainings of the paper's robots towards +x with 30 generations, N = 10,000, seeds 0 to 5."""
-    facts = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training", "generations": "30"}
+    facts = {"robot": robot, "algorithm": algorithm, "rules": whose, "kind": "training", "generations": "30"}
     chosen = select(rows, **facts, **PAPERS_ROBOTS)
     return [row for row in chosen if row["direction"] in ("", "0") and int(row["seed"]) < 6]
 
@@ -72,19 +45,19 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: s
 def one_rule(rows: Sequence[Row]) -> str:
     """Return the distance at generations 20 to 29, and the balance: one rule alone, and all of them."""
     table = []
-    for words, (algorithm, rules, changed) in ONE_RULE.items():
-        chosen = [row for row in early(rows, "cheetah", algorithm, rules) if row["changed"] == changed]
+    for words, (algorithm, whose, changed) in ONE_RULE.items():
+        chosen = [row for row in early(rows, "cheetah", algorithm, whose) if row["changed"] == changed]
         cells = (spread(column(chosen, f"{name}_20_29"), digits) for name, digits in (("distance", 1), ("balance", 2)))
         table.append((words, f"{len(chosen)}", *cells))
     return lines(("cheetah, seeds 0 to 5, generations 20 to 29", "runs", "distance", "balance"), table)
 
 
-def seeding_runs(rows: Sequence[Row], rules: str) -> dict[tuple[str, str, str], list[Row]]:
+def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str, str], list[Row]]:
     """Return the runs of standard ES towards +x on the ant: by start, how a control was trained, and first steps."""
     homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
     found: dict[tuple[str, str, str], list[Row]] = {}
     for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000"):
-        if row["rules"] == rules or (rules == "text" and row["changed"] == "trust"):
+        if row["rules"] == whose or (whose == "text" and row["changed"] == "trust"):
             home = homes.get(row["start_digest"], {}) if row["start"] == STANDARD else {}
             how = f", {home['generations']} generations at {home['direction']} degrees" if home else ""
             found.setdefault((row["start"], how, row["changed"] or row["first_steps"]), []).append(row)
@@ -94,12 +67,12 @@ def seeding_runs(rows: Sequence[Row], rules: str) -> dict[tuple[str, str, str], 
 def seeding(rows: Sequence[Row]) -> str:
     """Return the table of seeding: mean x after so many updates, means over the seeds."""
     updates, table = (0, 5, 10, 20), []
-    for rules in ("released", "text"):
+    for whose in ("released", "text"):
         order = {name: place for place, name in enumerate((*STARTS, *FIRST_STEPS))}
-        groups = sorted(seeding_runs(rows, rules).items(), key=lambda each: (order[each[0][0]], order[each[0][2]]))
+        groups = sorted(seeding_runs(rows, whose).items(), key=lambda each: (order[each[0][0]], order[each[0][2]]))
         for (start, how, first), runs in groups:
             cells = [f"{round(np.mean(column(runs, f'x_{update}')), 2) + 0:.2f}" for update in updates]  # no minus zero
-            table.append((rules, STARTS[start] + how, FIRST_STEPS[first], f"{len(runs)}", *cells))
+            table.append((whose, STARTS[start] + how, FIRST_STEPS[first], f"{len(runs)}", *cells))
     return lines(("rules", "start", "first steps", "runs", *map(str, updates)), table)
 
 
@@ -113,8 +86,8 @@ def adaptation_kind(row: Row) -> tuple[str, str, str]:
     """Return rules, algorithm and generations of a cheetah that was adapted; MAML has no rules of this kind."""
     earlier = re.fullmatch(r".*-after(\d+)-starts", row["run"])  # an earlier generation of a run with several starts
     several = ", 4 own starts" if earlier else f", {row['rollouts']} own starts" if row["starts"] == "own" else ""
-    rules = "-" if row["algorithm"] == "MAML" else row["rules"]
-    return rules, f"{row['algorithm']}{several}", earlier[1] if earlier else row["generations"]
+    whose = "-" if row["algorithm"] == "MAML" else row["rules"]
+    return whose, f"{row['algorithm']}{several}", earlier[1] if earlier else row["generations"]
 
 
 def adaptation_groups(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
@@ -129,34 +102,27 @@ def adaptation_groups(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Ro
 def adaptation(rows: Sequence[Row]) -> str:
     """Return the table of adaptation: the best of 40 mutations, from the start of training and from ten others."""
     table = []
-    for (rules, algorithm, length), runs in adaptation_groups(rows).items():
+    for (whose, algorithm, length), runs in adaptation_groups(rows).items():
         for way in ("left", "right"):
             done = [row for row in runs if row[f"adapt_{way}"]]
             found = (column(done, f"adapt_{way}{end}") for end in ("_best", ""))
             cells = [f"{np.mean(values):.1f}" if values else "-" for values in found]
             cells.append(f"{sum(column(done, f'adapt_{way}_wanted')):.0f} of {10 * len(done)}")
-            table.append((rules, f"{algorithm}, {way}", length, f"{len(done)}", *cells))
+            table.append((whose, f"{algorithm}, {way}", length, f"{len(done)}", *cells))
     head = ("rules", "", "generations", "runs", "best of 40, from the training's start")
     return lines((*head, "the same mutation, ten other starts", "starts that end on the wanted side"), table)
 
 
-def in_bullet(rows: Sequence[Row]) -> list[tuple[Row, Row]]:
-    """Return the samples of trained means in Bullet, each with its training in the replica."""
-    by_digest = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    by_file = {f"{row['run']}.h5": row for row in rows}
-    samples = select(rows, kind="sample", engine="bullet")
-    found = [(row, by_file.get(row["start_file"]) or by_digest.get(row["start_digest"])) for row in samples]
-    return [(row, home) for row, home in found if home and home["engine"] == "mujoco"]
-
-
 def bullet(rows: Sequence[Row]) -> str:
     """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, sides, directions."""
+    homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
     groups: dict[str, list[tuple[Row, Row]]] = {}
-    for row, home in (pair for pair in in_bullet(rows) if pair[0]["population"] == "100"):
-        length = home["generations"] if int(home["generations"]) < 95 else "95 to 100"
-        rules = f"{home['rules']} rules" if home["rules"] != "other" else f"text rules but {home['changed']}"
-        name = f"{row['robot']}, {home['algorithm']}, {rules}, {length} generations"
-        groups.setdefault(name, []).append((row, home))
+    for row in select(rows, kind="sample", engine="bullet", population="100"):
+        if home := homes.get(row["start_digest"]):
+            length = home["generations"] if int(home["generations"]) < 95 else "95 to 100"
+            whose = f"{home['rules']} rules" if home["rules"] != "other" else f"text rules but {home['changed']}"
+            name = f"{row['robot']}, {home['algorithm']}, {whose}, {length} generations"
+            groups.setdefault(name, []).append((row, home))
     table = []
     for name, pairs in sorted(groups.items(), reverse=True):
         seeds = sorted(int(home["seed"]) for _, home in pairs)
@@ -179,11 +145,12 @@ def rings(runs: Sequence[Row], ending: str = LATE) -> list[float]:
 
 def by_arm(rows: Sequence[Row], name: str, robot: str = "ant") -> dict[str, dict[int, Row]]:
     """Return the rows of the third and the fourth plan by arm and seed; the column `name` has the name of the run."""
-    found: dict[str, dict[int, Row]] = {arm: {} for arm in RING_ARMS}  # in their order
+    found: dict[str, dict[int, Row]] = {arm: {} for arm in ARMS[robot]}  # in their order
     for row in sorted(rows, key=lambda row: row["engine"]):  # a measurement in the replica replaces one in Bullet
-        match = RING_RUN.fullmatch(row[name])
-        if match and match[1] == robot and (match[2] or int(match[3]) in SIX):
-            found.setdefault(f"{match[2] or 'ranks'}{match[4] or ''}", {})[int(match[3])] = row
+        match = ARM_RUN.fullmatch(row[name])
+        arm = f"{match[2] or 'ranks'}{match[4] or ''}" if match else ""
+        if match and match[1] == robot and arm in found and (match[2] or int(match[3]) in SIX):
+            found[arm][int(match[3])] = row
     return {arm: dict(sorted(runs.items())) for arm, runs in found.items() if runs}
 
 
@@ -198,21 +165,13 @@ def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
     elsewhere, table = by_arm(measured, "mean"), []
     for arm, runs in by_arm(rows, "run").items():
         if all(number(row, "generations") >= 100 for row in runs.values()):
-            even, trainings = sum(map(has_ring, runs.values())), list(runs.values())
+            even, trainings = sum(map(rules.has_ring, runs.values())), list(runs.values())
             others = [elsewhere.get(arm, {}).get(seed, {}).get("ring", "") for seed in runs]
-            cells = [f"{even} of {len(runs)}", _each(rings(trainings)), _each(others)]
-            cells += [spread(column(trainings, f"distance{LATE}"))]
-            cells += [_each(column(trainings, "correlation_last"))]
-            table.append((RING_ARMS[arm], f"{min(runs)} to {max(runs)}", *cells))
-    head = (
-        "seeds",
-        "runs with an even ring",
-        "ring",
-        "ring from 20 other starts",
-        "distance",
-        "correlation of x and y",
-    )
-    return lines(("how the ant was trained", *head), table)
+            cells = [f"{min(runs)} to {max(runs)}", f"{even} of {len(runs)}", _each(rings(trainings)), _each(others)]
+            cells += [spread(column(trainings, f"distance{LATE}")), _each(column(trainings, "correlation_last"))]
+            table.append((ARMS["ant"][arm], *cells))
+    head = ("how the ant was trained", "seeds", "runs with an even ring", "ring", "ring from 20 other starts")
+    return lines((*head, "distance", "correlation of x and y"), table)
 
 
 def starts_table(measured: Sequence[Row], robot: str) -> str:
@@ -223,15 +182,13 @@ def starts_table(measured: Sequence[Row], robot: str) -> str:
     else:
         digits |= {"left": 0, "right": 0, "best_elsewhere": 1, "distance": 1, "distance_of_means": 1}
     percent = ("reliable", "left", "right")
-    names, table = RING_ARMS if robot == "ant" else CHEETAH_ARMS, []
+    names, table = ARMS[robot], []
     for arm, runs in by_arm(measured, "mean", robot).items():
-        for seed, row in runs.items() if arm in names else ():
-            cells = [
-                f"{float(row[name]) * (100 if name in percent else 1):.{places}f}{' %' * (name in percent)}"
-                if row[name]
-                else "-"
-                for name, places in digits.items()
-            ]
+        for seed, row in runs.items():
+            cells = []
+            for name, places in digits.items():
+                scale, unit = (100, " %") if name in percent else (1, "")
+                cells.append(f"{scale * float(row[name]):.{places}f}{unit}" if row[name] else "-")
             where = " (Bullet, 48 x 8)" if row["engine"] == "bullet" else ""
             table.append((f"{names[arm]}{where}", f"{seed}", *cells))
     heads = {"reliable_sectors": "sectors", "distance_of_means": "of means", "best_elsewhere": "best elsewhere"}
@@ -240,29 +197,30 @@ def starts_table(measured: Sequence[Row], robot: str) -> str:
 
 def fourth(measured: Sequence[Row]) -> str:
     """Return the claims of the fourth plan with its verdicts, which wait for all runs."""
-    fixed = replica_arm(measured, "whiten", SIX)
-    four, own = (replica_arm(measured, arm, ANTS) for arm in ("four", "own"))
-    table = []
+    fixed, four, own = (
+        replica_arm(measured, arm, seeds) for arm, seeds in (("whiten", SIX), ("four", rules.ANTS), ("own", rules.ANTS))
+    )
+    table, six = [], len(SIX)
     for name, words in (("heritable", "heritable variance"), ("share", "share")):
         groups = [column(group, name) for group in (four, fixed, own)]
         found = [
-            f"{ratio(groups[0], other)} times {whose}, p = {mann_whitney(groups[0], other)[0]:.2g}"
+            f"{rules.ratio(groups[0], other)} times {whose}, p = {rules.mann_whitney(groups[0], other)[0]:.2g}"
             for other, whose in zip(groups[1:], ("one fixed start", "one own start"), strict=True)
-            if len(groups[0]) == len(other) == len(SIX)
+            if len(groups[0]) == len(other) == six
         ]
-        verdict = when_complete(len(SIX), above_verdict, *groups)
+        verdict = rules.when_complete(six, rules.above_verdict, *groups)
         table.append((f"ant, four own starts: {words}", "; ".join(found) or "-", verdict))
-    sectors = column(four, "reliable_sectors")
-    shown = f"sectors with a reliable mutation: {', '.join(f'{count:.0f}' for count in sectors)}" if sectors else "-"
-    table.append(("ant, four own starts: a reliable ring", shown, when_complete(len(SIX), ring_verdict, sectors)))
+    sectors = [row["reliable_sectors"] for row in four]
+    verdict = rules.when_complete(six, rules.ring_verdict, column(four, "reliable_sectors"))
+    shown = f"sectors with a reliable mutation: {', '.join(sectors)}" if sectors else "-"
+    table.append(("ant, four own starts: a reliable ring", shown, verdict))
     pair = [replica_arm(measured, arm, SIX, "cheetah") for arm in ("four", "ranks")]
     share, amount = ([column(group, name) for group in pair] for name in ("share", "heritable"))
-    shown = (
-        f"share {ratio(*share)}, p = {mann_whitney(*share)[0]:.2g}; heritable variance {ratio(*amount)}"
-        if pair[0]
-        else "-"
-    )
-    verdict = when_complete(len(SIX), lambda *two: share_verdict(two, ratio(*amount)), *share)
+    over, shown = rules.ratio(*amount), "-"
+    if pair[0]:
+        p = rules.mann_whitney(*share)[0]
+        shown = f"share {rules.ratio(*share)}, p = {p:.2g}; heritable variance {over}"
+    verdict = rules.when_complete(six, lambda *two: rules.share_verdict(two, over), *share)
     table.append(("cheetah, four own starts: share, and no less heritable variance", shown, verdict))
     return lines(("claim of the fourth plan", "here", "verdict"), table)
 

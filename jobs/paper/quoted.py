@@ -12,35 +12,18 @@ from pathlib import Path
 import heritability
 import numpy as np
 import page_tables as tables
+import rules
 from blocks import read_block
 from endpoints import Row, column, number, select
 from fidelity import weights_alike
 from page_tables import MAXENT, MAXVAR, NAMED, STANDARD
-from rules import (
-    ANTS,
-    CHEETAHS,
-    FAR,
-    LATE,
-    LEVEL,
-    RING,
-    SIX,
-    WHITENED,
-    Interval,
-    distances,
-    group,
-    has_ring,
-    has_sides,
-    mann_whitney,
-    paired,
-    power,
-    ratio,
-)
+from rules import ANTS, CHEETAHS, LATE, SIX, group, mann_whitney, over, paired, ratio
 from scipy.stats import spearmanr
 
 Numbers = dict[str, float]
 
 
-def interval(name: str, found: Interval) -> Numbers:
+def interval(name: str, found: rules.Interval) -> Numbers:
     """Return a ratio and its interval."""
     return {name: found.value, f"{name}.low": found.low, f"{name}.high": found.high}
 
@@ -55,47 +38,47 @@ def cheetahs(rows: Sequence[Row]) -> Numbers:
     """Return the numbers on the cheetah's distance and sides."""
     runs = {name: group(rows, CHEETAHS, "cheetah", name) for name in NAMED}
     six = {name: {seed: row for seed, row in each.items() if seed in SIX} for name, each in runs.items()}
-    white = group(rows, SIX, "cheetah", MAXENT, "other", WHITENED)
-    far, standard = distances(runs[MAXENT]), distances(runs[STANDARD])
+    white = group(rows, SIX, "cheetah", MAXENT, "other", rules.WHITENED)
+    far, standard = rules.distances(runs[MAXENT]), rules.distances(runs[STANDARD])
     found = interval("cheetah.maxent", ratio(far, standard))
-    found |= interval("cheetah.maxvar", ratio(distances(six[MAXVAR]), distances(six[STANDARD])))
-    found |= interval("cheetah.whiten", ratio(distances(white), distances(six[STANDARD])))
+    found |= interval("cheetah.maxvar", over(six[MAXVAR], six[STANDARD]))
+    found |= interval("cheetah.whiten", over(white, six[STANDARD]))
     found |= interval("cheetah.ranks-over-whiten", paired(six[MAXENT], white))
     found |= interval("cheetah.maxvar-over-maxent", paired(six[MAXVAR], six[MAXENT]))
-    for rules in ("text", "released"):
-        early = {name: tables.early(rows, "cheetah", name, rules) for name in NAMED}
+    for whose in ("text", "released"):
+        early = {name: tables.early(rows, "cheetah", name, whose) for name in NAMED}
         found |= interval(
-            f"cheetah.{rules}30", ratio(*(column(early[name], "distance_20_29") for name in (MAXENT, STANDARD)))
+            f"cheetah.{whose}30", ratio(*(column(early[name], "distance_20_29") for name in (MAXENT, STANDARD)))
         )
         for name in (MAXVAR, MAXENT):
-            found[f"cheetah.sides30.{rules}.{name}"] = sum(has_sides(row, "_20_29") for row in early[name])
+            found[f"cheetah.sides30.{whose}.{name}"] = sum(rules.has_sides(row, "_20_29") for row in early[name])
     for name, each in runs.items():
-        found[f"cheetah.sides.{name}"] = sum(map(has_sides, each.values()))
+        found[f"cheetah.sides.{name}"] = sum(map(rules.has_sides, each.values()))
         found[f"cheetah.soon.{name}"] = float(np.median(column(each.values(), "generations_to_20")))
     without_one = [(far[:k] + far[k + 1 :], standard) for k in range(len(far))]
     without_one += [(far, standard[:k] + standard[k + 1 :]) for k in range(len(standard))]
     return found | {
         "cheetah.further.p": mann_whitney(far, standard)[0],
-        "cheetah.further.fragile": sum(mann_whitney(*pair)[0] >= LEVEL for pair in without_one),
-        "cheetah.power": power(far, standard),
+        "cheetah.further.fragile": sum(mann_whitney(*pair)[0] >= rules.LEVEL for pair in without_one),
+        "cheetah.power": rules.power(far, standard),
     }
 
 
 def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     """Return the numbers on the ant's ring and distance."""
     standard, maxvar = (group(rows, SIX, "ant", name) for name in (STANDARD, MAXVAR))
-    walking = {seed: row for seed, row in standard.items() if number(row, f"distance{LATE}") >= FAR}
+    walking = {seed: row for seed, row in standard.items() if number(row, f"distance{LATE}") >= rules.FAR}
     arms, found = (
         tables.by_arm(rows, "run"),
-        interval("ant.maxvar-over-es", ratio(distances(maxvar), distances(standard))),
+        interval("ant.maxvar-over-es", over(maxvar, standard)),
     )
     for arm in ("ranks", "whiten"):
         runs = arms[arm]
-        found[f"ant.{arm}.even"] = sum(map(has_ring, runs.values()))
+        found[f"ant.{arm}.even"] = sum(map(rules.has_ring, runs.values()))
         found |= limits(f"ant.{arm}.correlation", np.abs(column(runs.values(), "correlation_last")))
         found |= limits(f"ant.{arm}.directions", column(runs.values(), "directions_last"))
-        found |= interval(f"ant.{arm}-over-es", ratio(distances(runs), distances(standard)))
-        found |= interval(f"ant.{arm}-over-walking", ratio(distances(runs), distances(walking)))
+        found |= interval(f"ant.{arm}-over-es", over(runs, standard))
+        found |= interval(f"ant.{arm}-over-walking", over(runs, walking))
     found |= interval("ant.whiten-over-ranks", paired(arms["whiten"], arms["ranks"]))
     near = {
         name: column(runs.values(), f"near_origin{LATE}") for name, runs in (("es", standard), ("ranks", arms["ranks"]))
@@ -103,7 +86,7 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     found |= {f"ant.near.{name}": float(np.median(values)) for name, values in near.items()}
     found["ant.near.p"] = mann_whitney(near["ranks"], near["es"])[0]
     elsewhere = tables.replica_arm(measured, "whiten", SIX)
-    found["ant.whiten.elsewhere"] = sum(value >= RING for value in column(elsewhere, "ring"))
+    found["ant.whiten.elsewhere"] = sum(value >= rules.RING for value in column(elsewhere, "ring"))
     found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in zip(SIX, elsewhere, strict=True)}
     found |= {f"ant.whiten.ring.{seed}": tables.rings([row])[0] for seed, row in arms["whiten"].items()}
     (bullet,) = select(rows, run="ant-fixed-seed0-bullet-many")
@@ -113,8 +96,8 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
 def others(rows: Sequence[Row]) -> Numbers:
     """Return the numbers on adaptation, offspring of MAML, seeding, mixtures and interference."""
     found: Numbers = {}
-    for (rules, name, length), runs in tables.adaptation_groups(rows).items():
-        key = f"adapt.{'' if rules == '-' else f'{rules}.'}{name}.{length}"
+    for (whose, name, length), runs in tables.adaptation_groups(rows).items():
+        key = f"adapt.{'' if whose == '-' else f'{whose}.'}{name}.{length}"
         wanted = sum(sum(column(runs, f"adapt_{way}_wanted")) for way in ("left", "right"))
         found[key] = float(np.mean(tables.adapted(runs)))
         found |= {f"{key}.wrong": 20 * len(runs) - wanted, f"{key}.starts": 20 * len(runs)}

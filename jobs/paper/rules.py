@@ -90,6 +90,11 @@ def distances(runs: dict[int, Row]) -> list[float]:
     return [number(row, f"distance{LATE}") for row in runs.values()]
 
 
+def over(first: dict[int, Row], second: dict[int, Row]) -> Interval:
+    """Return the ratio of the distances of two groups of runs."""
+    return ratio(distances(first), distances(second))
+
+
 def paired(first: dict[int, Row], second: dict[int, Row]) -> Interval:
     """Return the ratio of the distances of runs of the same seed."""
     seeds = sorted(set(first) & set(second))
