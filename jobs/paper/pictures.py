@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Make the pictures of the README and of docs heritability, in `jobs/paper/pictures`.
 
-    python jobs/paper/pictures.py                                  # about three minutes on one core
-    python jobs/paper/pictures.py --ant OTHER --cheetah OTHER      # other trained means of the shelf
+    python jobs/paper/pictures.py        # about three minutes on one core
 
 The films show sixteen new mutations of a trained mean. Each is rolled out alone in Bullet, the paper's physics. The
 ring has the positions of the last generation that `jobs/paper/results` keeps of the run that trained the ant.
@@ -13,12 +12,12 @@ starts 1 to 10, and shows where this mutation ends from starts 11 to 20, in the 
 films three mutations of the second ant from four starts each, in Bullet; four other starts have chosen them.
 """
 
-import argparse
-import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 import numpy as np
@@ -29,8 +28,16 @@ from ees_mpi import config as configs
 from ees_mpi.analysis import video
 from ees_mpi.analysis.together import FLOOR, LINES, MARKS, TEXT, Scene, color_of
 
+matplotlib.use("agg")
+from matplotlib import pyplot
+
 HERE = Path(__file__).resolve().parent
-PICTURES = HERE / "pictures"
+PICTURES, RESULTS = HERE / "pictures", HERE / "results"
+FILMS = {  # trained means of the shelf, and options of `replay`
+    "ant": ("ant-maxent-released-seed6", "--speed", "2"),
+    "cheetah": ("cheetah-maxent-released-seed7", "--seconds", "6", "--size", "860x260"),
+}
+RING = ("released-d", "ant-maxent-authors-mujoco-seed6")  # the block and the run of the ant of the film
 HERITABLE = {  # of heritable.png: the title of a panel, the block and the measurement
     "trained from one start": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed6-starts"),
     "trained from four starts": ("ant-starts", "ant-maxent-authors-four-mujoco-seed9-starts"),
@@ -38,22 +45,14 @@ HERITABLE = {  # of heritable.png: the title of a panel, the block and the measu
 DIRECTIONS = 10
 MUTATIONS, STARTS, FILMED = 30, range(1, 5), range(5, 9)  # of heritable.gif: candidates, starts that choose and show
 EVERY = 8  # steps from frame to frame
-OPTIONS = {"ant": ("--speed", "2"), "cheetah": ("--seconds", "6", "--size", "860x260")}
 
 
-def film(robot: str, mean: str) -> None:
+def film(robot: str) -> None:
     """Film sixteen mutations of a trained mean."""
+    mean, *options = FILMS[robot]
     words = [sys.executable, "-m", "ees_mpi", "replay", f"shelf:{mean}"]
-    words += ["--set", "task.engine=bullet", "--mutations", "16", "--together", *OPTIONS[robot]]
+    words += ["--set", "task.engine=bullet", "--mutations", "16", "--together", *options]
     subprocess.run([*words, "--video", str(PICTURES / f"{robot}.gif")], check=True)
-
-
-def positions(mean: str) -> np.ndarray:
-    """Return the kept positions of the last generation of the run that trained a mean; its card names the run."""
-    card = ees_mpi.shelf(mean).with_suffix(".md").read_text(encoding="utf-8")
-    run, file = re.findall(r"^\| run \| `(.*?)` of `(.*?)`", card, re.MULTILINE)[0]
-    (kept,) = (each for each in read_block(HERE / "results" / file) if each.name == run)
-    return kept.last
 
 
 def shade(color: tuple[int, int, int]) -> tuple[float, ...]:
@@ -61,46 +60,48 @@ def shade(color: tuple[int, int, int]) -> tuple[float, ...]:
     return tuple(value / 255 for value in color)
 
 
-def ring(mean: str) -> None:
-    """Draw where the mutations of the ant end, in the colours of the film."""
-    matplotlib.use("agg")
-    from matplotlib import pyplot
+def shade_of(direction: float) -> tuple[float, ...]:
+    """Return the colour of a direction."""
+    return shade(color_of(direction, 0.74, 0.145))
+
+
+def draw_floor(axes: Any, reach: float, circles: Iterable[int]) -> None:
+    """Draw circles around the start, without axes."""
     from matplotlib.patches import Circle
 
-    ends = positions(mean)
+    for radius in circles:
+        axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=shade(LINES)))
+    axes.plot(0, 0, "+", color=shade(TEXT))
+    axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+    axes.set_axis_off()
+
+
+def ring() -> None:
+    """Draw where the mutations of the ant end, in the colours of the film."""
+    block, name = RING
+    (ends,) = (run.last for run in read_block(RESULTS / f"{block}.h5") if run.name == name)
     ends = ends[np.isfinite(ends).all(axis=1)]
     reach = 1.05 * float(np.abs(ends).max())
+    circles = [mark for mark in MARKS if mark < reach]
     figure = pyplot.figure(figsize=(4.2, 4.2), facecolor=shade(FLOOR))
-    axes = figure.add_axes((0, 0, 1, 1), xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-    axes.set_axis_off()
-    for radius in (mark for mark in MARKS if mark < reach):
-        axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=shade(LINES)))
+    axes = figure.add_axes((0, 0, 1, 1))
+    draw_floor(axes, reach, circles)
+    for radius in circles:
         axes.text(radius * 0.707, -radius * 0.707, str(radius), color=shade(TEXT), ha="center", va="center", size=9)
-    hues = np.arctan2(ends[:, 1], ends[:, 0]).tolist()
-    axes.scatter(*ends.T, s=5, linewidths=0, color=[shade(color_of(hue, 0.74, 0.145)) for hue in hues])
-    axes.plot(0, 0, "+", color=shade(TEXT))
+    axes.scatter(*ends.T, s=5, linewidths=0, color=[shade_of(hue) for hue in np.arctan2(*ends.T[::-1]).tolist()])
     figure.savefig(PICTURES / "ring.png", dpi=100, facecolor=shade(FLOOR))
 
 
 def heritable() -> None:
     """Draw where ten mutations of two ants end from starts that did not choose them."""
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-    from matplotlib.patches import Circle
-
     figure, panels = pyplot.subplots(1, 2, figsize=(8.4, 4.4), facecolor=shade(FLOOR), sharex=True, sharey=True)
     for axes, (title, (block, name)) in zip(panels, HERITABLE.items(), strict=True):
-        places = np.asarray(read_by_start(HERE / "results" / f"{block}.h5")[name], np.float64)  # [mutation, start, 2]
+        places = np.asarray(read_by_start(RESULTS / f"{block}.h5")[name], np.float64)  # [mutation, start, 2]
         half = places.shape[1] // 2
         for hue in np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS:
             toward = places[:, :half].mean(axis=1) @ np.array([np.cos(hue), np.sin(hue)])
-            ends = places[np.nanargmax(toward), half:]
-            axes.scatter(*ends.T, s=22, linewidths=0, color=[shade(color_of(float(hue), 0.74, 0.145))])
-        for radius in (10, 20, 30):
-            axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=shade(LINES)))
-        axes.plot(0, 0, "+", color=shade(TEXT))
-        axes.set(xlim=(-35, 35), ylim=(-35, 35), aspect="equal")
-        axes.set_axis_off()
+            axes.scatter(*places[np.nanargmax(toward), half:].T, s=22, linewidths=0, color=[shade_of(float(hue))])
+        draw_floor(axes, 35, (10, 20, 30))
         axes.set_title(title, color=shade(TEXT), size=12)
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.92, wspace=0.02)
     figure.savefig(PICTURES / "heritable.png", dpi=100, facecolor=shade(FLOOR))
@@ -137,18 +138,9 @@ def heritable_film(mean: str) -> None:
     video.write(out, scene.frames(), f"{scene.width}x{scene.height}", 1 / seconds, lambda: None)
 
 
-def main() -> None:
-    """Make all of them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ant", default="ant-maxent-released-seed6", help="a trained mean of the ant")
-    parser.add_argument("--cheetah", default="cheetah-maxent-released-seed7", help="one of the cheetah")
-    chosen = parser.parse_args()
+if __name__ == "__main__":
     heritable()
     heritable_film("ant-maxent-heritable-seed9")
-    ring(chosen.ant)
-    film("ant", chosen.ant)
-    film("cheetah", chosen.cheetah)
-
-
-if __name__ == "__main__":
-    main()
+    ring()
+    film("ant")
+    film("cheetah")
