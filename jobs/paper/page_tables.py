@@ -6,32 +6,31 @@ from collections.abc import Sequence
 import heritability
 import numpy as np
 import rules
-from endpoints import PAPERS_ROBOTS, Row, column, lines, number, select
+from endpoints import Row, column, lines, number, select, trainings
 from plan import WORK
 from rules import LATE, SIX
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 FIRST_STEPS = {"full": "plain Adam", "gentle": "gentle rule", "trust": "trust"}
 STARTS = {"random": "random mean", MAXVAR: MAXVAR, MAXENT: MAXENT, STANDARD: "control: standard ES"}
-ONE_RULE = {
-    "standard ES, L2 0.005": (STANDARD, "released", ""),
-    "MaxEnt, released rules": (MAXENT, "released", ""),
-    "MaxVar, released rules": (MAXVAR, "released", ""),
+ONE_RULE: dict[str, tuple[str, ...]] = {
+    "standard ES, L2 0.005": (STANDARD, "released"),
+    "MaxEnt, released rules": (MAXENT, "released"),
+    "MaxVar, released rules": (MAXVAR, "released"),
     "MaxEnt, only ranks": (MAXENT, "other", "ranks"),
     "MaxEnt, only L2 0.005": (MAXENT, "other", "L2 0.005"),
-    "MaxEnt, the text's rules": (MAXENT, "text", ""),
-    "MaxVar, the text's rules": (MAXVAR, "text", ""),
-    "standard ES, the text's rules": (STANDARD, "text", ""),
+    "MaxEnt, the text's rules": (MAXENT, "text"),
+    "MaxVar, the text's rules": (MAXVAR, "text"),
+    "standard ES, the text's rules": (STANDARD, "text"),
 }
 ARM_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
 ARMS = WORK["arms"]  # of the third and the fourth plan, in the order of the tables
 
 
-def early(rows: Sequence[Row], robot: str, algorithm: str, whose: str) -> list[Row]:
-    """Return the trainings of the paper's robots towards +x with 30 generations, N = 10,000, seeds 0 to 5."""
-    facts = {"robot": robot, "algorithm": algorithm, "rules": whose, "kind": "training", "generations": "30"}
-    chosen = select(rows, **facts, **PAPERS_ROBOTS)
-    return [row for row in chosen if row["direction"] in ("", "0") and int(row["seed"]) < 6]
+def early(rows: Sequence[Row], algorithm: str, whose: str, changed: str = "") -> list[Row]:
+    """Return the trainings of the cheetah with 30 generations, seeds 0 to 5."""
+    chosen = trainings(rows, "cheetah", algorithm, whose, changed)
+    return [row for row in chosen if row["generations"] == "30" and int(row["seed"]) < 6]
 
 
 def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: str = "") -> str:
@@ -45,8 +44,8 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: s
 def one_rule(rows: Sequence[Row]) -> str:
     """Return the distance at generations 20 to 29, and the balance: one rule alone, and all of them."""
     table = []
-    for words, (algorithm, whose, changed) in ONE_RULE.items():
-        chosen = [row for row in early(rows, "cheetah", algorithm, whose) if row["changed"] == changed]
+    for words, which in ONE_RULE.items():
+        chosen = early(rows, *which)
         cells = (spread(column(chosen, f"{name}_20_29"), digits) for name, digits in (("distance", 1), ("balance", 2)))
         table.append((words, f"{len(chosen)}", *cells))
     return lines(("cheetah, seeds 0 to 5, generations 20 to 29", "runs", "distance", "balance"), table)

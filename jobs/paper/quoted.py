@@ -46,7 +46,7 @@ def cheetahs(rows: Sequence[Row]) -> Numbers:
     found |= interval("cheetah.ranks-over-whiten", paired(six[MAXENT], white))
     found |= interval("cheetah.maxvar-over-maxent", paired(six[MAXVAR], six[MAXENT]))
     for whose in ("text", "released"):
-        early = {name: tables.early(rows, "cheetah", name, whose) for name in NAMED}
+        early = {name: tables.early(rows, name, whose) for name in NAMED}
         found |= interval(
             f"cheetah.{whose}30", ratio(*(column(early[name], "distance_20_29") for name in (MAXENT, STANDARD)))
         )

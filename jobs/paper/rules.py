@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from endpoints import PAPERS_ROBOTS, Row, number, select
+from endpoints import Row, number, trainings
 from scipy.stats import mannwhitneyu, ttest_1samp, ttest_ind
 
 from ees_mpi.outcomes import Floats
@@ -79,10 +79,9 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> tuple[float
 def group(
     rows: Sequence[Row], seeds: Sequence[int], robot: str, algorithm: str, rules: str = "released", changed: str = ""
 ) -> dict[int, Row]:
-    """Return the runs of the second plan by seed: 100 generations, N = 10,000, released rules or a swap of them."""
-    facts = {"robot": robot, "algorithm": algorithm, "rules": rules, "changed": changed, "kind": "training"}
-    chosen = [row for row in select(rows, **PAPERS_ROBOTS, **facts) if row.get("direction") in ("", "0")]
-    return {int(row["seed"]): row for row in chosen if int(row["generations"]) >= 100 and int(row["seed"]) in seeds}
+    """Return the runs of the second plan by seed: 100 generations, released rules or a swap of them."""
+    long = [row for row in trainings(rows, robot, algorithm, rules, changed) if int(row["generations"]) >= 100]
+    return {int(row["seed"]): row for row in long if int(row["seed"]) in seeds}
 
 
 def distances(runs: dict[int, Row]) -> list[float]:
