@@ -25,7 +25,7 @@ from ees_mpi.ranks.serial import RENEW_SECONDS, Ranks
 from ees_mpi.ranks.slices import Slices
 from ees_mpi.terminal import plain, say_on_stderr, tell
 
-PAUSE = 0.5  # seconds by which rank 0 leaves after the others: if it fails first, mpirun kills them and says so
+PAUSE = 0.5  # seconds by which rank 0 leaves after the others, if it fails
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 MAX_SLEEP = 1e-3
 PATH_BYTES = 256  # of a file of shared memory
@@ -193,10 +193,12 @@ class MpiRanks(Ranks):
         self._limited = False
 
     def leave(self, code: int) -> NoReturn:
-        """Exit after all ranks are done; only rank 0 exits with `code`, or the launcher would kill the others."""
-        self._wait(self._comm.Ibarrier())
+        """Exit after all ranks are done; only rank 0 exits with `code`, and last, or the launcher kills the others."""
+        pids = self.allgather(np.array([os.getpid()]), [1] * self.size)
         self.release()
-        process.END["pause"] = PAUSE if self.is_root and code else 0.0
+        if self.is_root and code and self.size > 1:
+            process.END["pause"] = PAUSE
+            process.OUTLAST[:] = pids[self._node_of == self._node_of[0]][1:].tolist()
         sys.exit(code if self.is_root else 0)
 
 

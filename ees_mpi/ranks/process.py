@@ -27,6 +27,8 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
 # The limit for threads and exit handlers of the user's code (0: none), and a pause at the very end.
 END = {"seconds": 1800.0, "pause": 0.0}
+OUTLAST: list[int] = []  # processes of this node that end before that pause
+OUTLAST_SECONDS, LOOK_SECONDS = 10.0, 0.01
 PR_SET_PDEATHSIG = 1
 _HANDLERS: dict[int, Any] = {}  # of the stop signals, before they were noted
 
@@ -100,7 +102,32 @@ def end_mpi() -> None:
     if mpi := sys.modules.get("ees_mpi.ranks.mpi"):
         arm(END["seconds"] and END["seconds"] + patience(launched()[1]))  # the stack of a rank that waits says nothing
         mpi.finalize()
-        time.sleep(END["pause"])
+        if END["pause"]:
+            _outlast()
+
+
+def _outlast() -> None:
+    """Wait until the launcher has seen the end of the other ranks, but not for ever.
+
+    If it sees that a rank has failed while others live, it kills these and says so, in lines of its own. A process
+    has its folder in /proc until its parent has asked for its exit code. The pause is for the ranks of other nodes,
+    and for what the launcher then does; on a busy machine it may be still at it, and has not gone to sleep.
+    """
+    deadline = time.monotonic() + OUTLAST_SECONDS
+    while any(os.path.exists(f"/proc/{pid}") for pid in OUTLAST) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+    time.sleep(END["pause"])
+    while _has_work(os.getppid()) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+
+
+def _has_work(pid: int) -> bool:
+    """Return whether a process runs, or would if a core were free."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "R"
+    except OSError:
+        return False
 
 
 def turn_of(rank: int) -> float:
