@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -275,8 +276,9 @@ def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
     if folder.rstrip(os.sep).endswith((*INSTALLED, os.path.dirname(os.path.realpath(os.__file__)))):
         return {}  # the modules there have nothing to do with each other
     found: dict[str, str] = {}
+    real = cache(os.path.realpath)  # hundreds of modules come from few folders
     for name, module in list(sys.modules.items()):
-        file = search.file_of(module) if name not in {*PROGRAM, *files} else ""
+        file = search.file_of(module, real) if name not in {*PROGRAM, *files} else ""
         if file.startswith(folder) and not {*INSTALLED} & {*file.removeprefix(folder).split(os.sep)}:
             known = search.files(name) or {}
             found[file] = name if known.get(name) == file else ""
