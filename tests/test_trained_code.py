@@ -232,6 +232,14 @@ def test_a_loop_runs_code_with_consent_for_this_loop_and_finds_it_beside_the_fil
     assert not os.listdir(os.environ["XDG_STATE_HOME"])
 
 
+def test_a_text_is_no_consent(stranger: Path) -> None:
+    calls: Any = (CALLS["open_run"], CALLS["load_config"], lambda f, **no: ees_mpi.Strategy([1.0], config=f, **no))
+    for call in calls:
+        with pytest.raises(ees_mpi.TrustError, match="trust: expected True or False, got 'no'"):
+            call(stranger, trust="no")
+    assert not ran()
+
+
 def test_a_note_does_not_depend_on_the_program_that_trained(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("program.py").write_text("")
     program = types.ModuleType("__main__")

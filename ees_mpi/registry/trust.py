@@ -200,6 +200,8 @@ def decide(sections: dict[str, Any], trust: bool) -> None:
 
     trust: the user says that everything may; otherwise, what this user has trained with before
     """
+    if not isinstance(trust, bool):  # a text such as "no" would be consent
+        raise TrustError(f"trust: expected True or False, got {trust!r:.80}")
     everything = trust or os.environ.get(TRUST) == "1"
     sections.update(mapped(sections, _permitted) if everything else without_permission(sections))
     if everything:
