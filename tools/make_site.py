@@ -40,6 +40,12 @@ NAMES = {  # the names of the API, by heading
     ),
     "Errors": ("EesError", "ConfigError", "RunFileError", "TaskError", "TrustError", "LaunchError", "Interrupted"),
 }
+FIRST = {  # the members of a class in the order in which a reader needs them, not in that of the source
+    "Strategy": (
+        *("ask", "tell", "mean", "metrics", "state", "resume", "close", "normaliser", "sampled", "seeds"),
+        *("rows", "gather", "draw", "noise", "rank"),
+    )
+}
 MORE = {  # pages that are not in `ees-mpi docs`, by shelf
     "Learn": {"Notebook: one network, many behaviours": NOTEBOOK.replace(".ipynb", ".md")},
     "Do": {"Job scripts and examples": "jobs/README.md"},
@@ -47,11 +53,19 @@ MORE = {  # pages that are not in `ees-mpi docs`, by shelf
 }
 CSS = """.md-typeset img { max-width: 100%; }
 .md-typeset p:has(> img + img) { font-size: 0; }
+.md-typeset p > img + img + img { width: 99.3%; }
 .md-typeset code { overflow-wrap: break-word; }
-.md-typeset pre code { overflow-wrap: normal; }
+.md-typeset pre > code { overflow-wrap: normal; font-size: .78em; }
+.md-typeset .highlight + .language-text { margin-top: -.8em; }
+.md-typeset .highlight + .language-text code { background: none; box-shadow: -3px 0 #8888; }
+.md-typeset .headerlink { position: absolute; }
 .md-typeset table:not([class]) { font-size: .68rem; }
 .md-typeset table:not([class]) td, .md-typeset table:not([class]) th { min-width: 3rem; padding: .5em .8em; }
+.md-typeset :is(td, th):first-child code { overflow-wrap: normal; word-break: normal; }
+.md-typeset table:not([class]):has(th:nth-child(8)) { font-size: .55rem; }
+.md-typeset table:not([class]):has(th:nth-child(8)) :is(td, th) { min-width: 0; padding: .4em .35em; }
 .doc-contents { margin-left: .6rem; padding-left: .8rem; border-left: 1px solid var(--md-default-fg-color--lightest); }
+@media (max-width: 44rem) { .md-typeset .headerlink { display: none; } }
 """
 
 
@@ -75,7 +89,11 @@ def stage(folder: Path) -> None:
 
 def blocks(names: tuple[str, ...]) -> str:
     """Return the lines by which mkdocstrings describes some names of the package."""
-    return "".join(f"::: ees_mpi.{name}\n\n" for name in names)
+    options = {
+        name: f"    options:\n      members: [{', '.join(members)}]\n      group_by_category: false\n"
+        for name, members in FIRST.items()
+    }
+    return "".join(f"::: ees_mpi.{name}\n{options.get(name, '')}\n" for name in names)
 
 
 def for_the_site(text: str) -> str:
