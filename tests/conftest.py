@@ -100,6 +100,21 @@ def quick_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Noise, "_make_block", lambda self, block: first(self.seed)[: self.size - block * BLOCK])
 
 
+@pytest.fixture
+def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make figures in this process, but do not put them on paper, which takes most of the time: for tests of others."""
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    save = figure.savefig
+
+    def write(self: Any, target: Any, **how: Any) -> None:
+        if isinstance(target, Path):
+            target.write_bytes(b"\x89PNG")
+        else:
+            save(self, target, **how)
+
+    monkeypatch.setattr(figure, "savefig", write)
+
+
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run file; tests do not change it."""

@@ -46,7 +46,7 @@ def short(words: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("quick_noise")
+@pytest.mark.usefixtures("quick_figures", "quick_noise")
 @pytest.mark.parametrize(
     ("topic", "made"),
     [("first_steps", {".h5", ".png", ".html"}), ("tutorial", {".h5", ".png", ".html"}), ("own_environment", {".png"})],

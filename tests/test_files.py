@@ -84,6 +84,7 @@ def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> No
     ],
     ids=lambda words: words[0],
 )
+@pytest.mark.usefixtures("quick_figures")
 def test_every_command_creates_the_last_folder_of_its_output(
     ant: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:

@@ -126,6 +126,7 @@ def test_what_maml_can_walk_does_not_follow_from_places() -> None:
     assert robot.walkable and robot.axes == 0
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, measured: Path, tmp_path: Path) -> None:
     words = ("measure", run, "--starts", 3, "--count", 40, "--std", "0.5", "--json", "-o", tmp_path / "m.h5")
     (row,) = json.loads(done(*words).stdout)["stds"]
@@ -136,6 +137,7 @@ def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, meas
     assert all(row[name] is None for name in ("kept", "realised", "best_elsewhere", "distance")) and row["share"]
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_measure_explains_the_best_of_40_and_where_the_policy_ends(run: Path, tmp_path: Path) -> None:
     said = done("measure", run, "--count", 40, "--std", "0.2,0.5", "-o", tmp_path / "many.h5").stdout
     assert "best of 40: how far" in said and "fewer than 40" not in said and "the mean over" not in said

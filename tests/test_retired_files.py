@@ -45,6 +45,7 @@ def test_an_old_file_is_read_and_its_individuals_are_rebuilt_bit_by_bit(kind: st
 
 
 @each_kind
+@pytest.mark.usefixtures("quick_figures")
 def test_an_old_file_has_its_numbers_figures_offspring_and_policies(kind: str, old: Path, tmp_path: Path) -> None:
     pytest.importorskip("mujoco")
     done("metrics", old)

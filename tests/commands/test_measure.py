@@ -138,6 +138,7 @@ def test_a_run_and_an_exported_policy_are_measured_in_their_own_task(cheetah: Pa
         assert found.config.task == run.config.task
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_after_it(
     copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_learned_std_counts_by_its_median_also_in_samples_and_exported_policie
             assert stds(found) == [own / 2, own, 2 * own]
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_coverage_has_the_cells_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
     coverage = [line.split()[3] for line in table_of_stds(numpy_network, 1e-9)[2:4]]
     assert coverage == ["6", "6"] and table_of_stds(numpy_network, 1e9)[2].split()[3] in ("1", "2")

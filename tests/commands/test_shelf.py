@@ -97,6 +97,7 @@ def test_outputs_of_a_trained_mean_are_written_here_and_not_into_the_package(ins
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_figures")
 def test_measure_sample_and_train_take_a_name_and_write_here(inside: Path) -> None:
     pytest.importorskip("mujoco", exc_type=ImportError)
     mean = "cheetah-maxent-released-seed7"  # its noise table is small

@@ -106,6 +106,7 @@ def test_an_environment_with_random_starts_has_the_same_bits_on_two_ranks(starts
             np.testing.assert_array_equal(run["behavior_by_start"][1, 2, place], alone.behavior)
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_the_measured_share_is_that_of_the_numbers(tmp_path: Path) -> None:
     """B = z + noise(seed): mutations and starts just add, so that their variances are those of z and of the noise."""
     run, out = tmp_path / "run.h5", tmp_path / "measured.h5"
@@ -124,6 +125,7 @@ def test_the_measured_share_is_that_of_the_numbers(tmp_path: Path) -> None:
         assert len(starting_note(measured)["second_generation"]) == 2 and len(facts(measured)) == 2
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_starts_that_are_all_the_same_are_told_once(tmp_path: Path) -> None:
     said = {}
     for code in ("deaf", "seeded"):

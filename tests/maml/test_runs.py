@@ -21,7 +21,14 @@ from ees_mpi.store.reader import open_run
 
 POINT = TESTS / "support" / "maml_point.toml"
 SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3", "maml.cg_iterations=3")
-CHEETAH = ("run.generations=2", "population.size=2", "maml.rollouts=2", "maml.horizon=20", "task.steps=30")
+CHEETAH = (
+    "run.generations=2",
+    "population.size=2",
+    "maml.rollouts=2",
+    "maml.horizon=20",
+    "task.steps=30",
+    "noise.size=80000",
+)
 
 
 def job(*names: str) -> tuple[MamlJob, State]:
@@ -112,6 +119,7 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
         file.close()
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_the_rollouts_of_offspring_are_counted_without_those_of_an_adaptation(cheetah: Path, tmp_path: Path) -> None:
     done("sample", cheetah, "--count", 3, "-o", tmp_path / "sample.h5")
     done("measure", cheetah, "--count", 20, "--std", 0.1, "--starts", 2, "-o", tmp_path / "measured.h5")

@@ -36,6 +36,7 @@ def test_a_property_that_fails_after_the_first_commit_is_no_error_of_the_config(
 
     task = {"name": "custom", "function": "support.own_tasks:TwoPlaces"}
     parts = {"population": {"name": "normal", "size": 4, "std": 0.1}, "objective": {"name": "maxvar"}}
+    parts["noise"] = {"size": 1000}
     with pytest.raises(PluginError, match=r"generation 1: .* behavior_dim raised ZeroDivisionError"):
         ees_mpi.train({"task": task, **parts}, tmp_path / "run.h5", generations=3, on_generation=fail)
     with ees_mpi.open_run(tmp_path / "run.h5") as run:
