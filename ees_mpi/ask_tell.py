@@ -118,13 +118,16 @@ class Strategy:
                 written = hashlib.sha256(loop_config.to_toml().encode()).digest()
                 loop.ranks.check_same(written, "a setting of Strategy")
                 loop_config = as_on_root(loop.ranks, loop_config)
+                recorded = loop.ranks.any(loop.ranks.is_root and target is not None)
             with loop.closed_by_errors(), loop.ranks.together():
+                if target is not None and not recorded:
+                    raise ConfigError("record: rank 0 writes the file; expected record= on all ranks, or on rank 0")
                 configs.check(loop_config)
                 state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
                 here = target if loop.ranks.is_root else None
                 recording = Recording.new(here, state, overwrite) if here else Recording()
             with loop.closed_by_errors():
-                self._begin(loop, loop_config, state, recording, target is not None)
+                self._begin(loop, loop_config, state, recording, recorded)
         self._pin_threads()
 
     @classmethod

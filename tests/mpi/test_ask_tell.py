@@ -86,6 +86,28 @@ def test_a_fault_on_one_rank_ends_all_ranks_with_one_sentence(fault: str, senten
     assert all_ended(out) and info(out)["generations"] == 2 and not info(out)["complete"]
 
 
+RECORDED = """
+import os
+import sys
+import numpy as np
+import ees_mpi
+
+path = "run.h5" if os.environ["OMPI_COMM_WORLD_RANK"] == sys.argv[1] else None
+try:
+    with ees_mpi.Strategy(np.ones(3), size=4, std=0.1, config={"noise": {"size": 5000}}, record=path) as es:
+        es.state = es.state
+except ees_mpi.ConfigError as error:
+    sys.stdout.write(f"{error}\\n")
+"""
+
+
+@pytest.mark.standing_ranks
+@pytest.mark.parametrize(("rank", "said"), [(0, "a recorded run has a fixed history"), (1, "rank 0 writes the file")])
+def test_all_ranks_know_whether_a_loop_is_recorded(rank: int, said: str, inside: Path) -> None:
+    (inside / "recorded.py").write_text(RECORDED)
+    assert done(inside / "recorded.py", rank, ranks=2).stdout.count(said) == 2
+
+
 def test_a_loop_with_several_starts_has_the_bits_of_train(tmp_path: Path) -> None:
     pytest.importorskip("pybullet", exc_type=ImportError)
     small = ("task.steps=4", "task.hidden=[4]", "population.size=6", "noise.size=20000", "task.observation_share=0")
