@@ -18,7 +18,6 @@ policy.npz and by_start.npz, and adaptations/NAME-adapt-left.json beside them.
 import csv
 import json
 import math
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,13 +27,11 @@ from typing import Any
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from places import FAR, Floats, ring
+from places import Floats
 
 from ees_mpi.files import replaced
 
 LAST = 1000  # offspring of the last generation, at most
-FARTHEST = 1e4  # a generation with a robot beyond this has no mean; newer runs count such a robot as invalid
-SECTORS = 12  # of the measures of directions
 POSITION, METRIC = 10, 14  # bits of the mantissa of a stored number: errors below 0.05 % and 0.003 %
 WAYS = ("left", "right")
 CLOCK = "seconds_clock"
@@ -62,11 +59,6 @@ class KeptRun:
         return int(self.about["generations"])
 
 
-def clear_name(name: str) -> str:
-    """Return a name in which `mujoco` is the engine of the paper's robots only; other robots are Gymnasium's."""
-    return re.sub(r"^mujoco-", "gymnasium-", name)
-
-
 def read_folder(folder: Path, means: bool = False) -> KeptRun:
     """Read the small files of a run, as `results.py collect` writes them; `means`: with its trained mean."""
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
@@ -75,27 +67,19 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
         session.pop("config", None)
     metrics = _table(folder / "metrics.csv")
     metrics.pop("generation")
-    if "distance_max" in metrics:
-        broken = metrics["distance_max"] > FARTHEST
-        for name in ("distance_max", "distance_mean", "fitness_max", "fitness_mean"):
-            metrics[name][broken] = np.nan
-    with np.load(folder / "behaviors.npz") as file:
-        arrays = dict(file)
+    with np.load(folder / "behaviors.npz") as arrays:
+        last, component = arrays["behavior"].astype(np.float64), arrays["parent"]
+        if "mean" in arrays:
+            metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
     config = tomllib.loads(toml)
-    axes = arrays["thin_behavior"].shape[2] // max(len(config["task"].get("behavior_steps", [])), 1)
-    kind = "full" if len(arrays["full_generation"]) else "thin"  # large and small populations
-    last, component = (arrays[f"{kind}_{name}"][-1] for name in ("behavior", "parent"))
-    last = np.asarray(last, np.float64)[:, -axes:]  # positions of earlier steps are in front
-    earlier = np.full(about["generations"] - 1, np.nan)
-    metrics = {name: np.append(earlier, value) for name, value in measures(config, last, component).items()} | metrics
-    if "mean" in arrays:
-        metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
+    axes = last.shape[1] // max(len(config["task"].get("behavior_steps", [])), 1)
+    last = last[:, -axes:]  # positions of earlier steps are in front
     chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
     adaptations = {way: adaptation(folder, way) for way in WAYS}
     about["metrics"] = sorted(metrics)
     about["adaptations"] = {way: facts for way, (facts, *_) in adaptations.items() if facts}
     return KeptRun(
-        name=clear_name(folder.name),
+        name=folder.name,
         config=config,
         toml=toml,
         about=about,
@@ -123,37 +107,6 @@ def adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:
     facts = {key: found[key] for key in found if "/" not in key and key not in ("config", "format")}
     rows = [np.array(found.get(f"{name}/fitness", []), np.float64) for name in ("mutations", "evaluations")]
     return facts, rows[0], rows[1]
-
-
-def measures(config: dict[str, Any], place: Floats, parent: NDArray[np.int8]) -> dict[str, float]:
-    """Return the measures of the last offspring that metrics.csv does not have."""
-    valid = np.isfinite(place).all(axis=1)
-    if config["population"]["name"] == "tasks" or config["task"]["name"] == "interference" or not valid.any():
-        return {}  # the rows of a training of MAML are tasks, not offspring
-    count, place, parent = len(place), place[valid], parent[valid]
-    distance = np.linalg.norm(place, axis=1)
-    found = {"distance_variance": float(distance.var()), "beyond_5": float((distance >= FAR).sum())}
-    if place.shape[1] == 1:
-        found["left_of_zero"] = float((place[:, 0] < 0).mean())
-    if place.shape[1] == 2:
-        found["ring"] = ring(place, count)
-        found["correlation"] = float(np.corrcoef(place.T)[0, 1]) if (place.std(axis=0) > 0).all() else math.nan
-        far = np.floor(np.arctan2(*place[distance >= FAR].T[::-1]) / (2 * np.pi) * SECTORS + 0.5).astype(int) % SECTORS
-        share = np.bincount(far, minlength=SECTORS) / max(len(far), 1)
-        found |= {"rarest_direction": float(share.min()), "commonest_direction": float(share.max())}
-    return found | ({"specialization": specialization(place, parent)} if parent.any() else {})
-
-
-def specialization(place: Floats, parent: NDArray[np.int8]) -> float:
-    """Return how well the position predicts the component, as `ees-mpi metrics` does."""
-    from ees_mpi.analysis.numbers.measures import Settings
-    from ees_mpi.analysis.numbers.measures import specialization as measure
-    from ees_mpi.analysis.offspring import Offspring
-    from ees_mpi.outcomes import Outcomes
-
-    n, components = len(place), int(parent.max()) + 1
-    outcomes = Outcomes(place, np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
-    return measure(Offspring(outcomes, place, parent.astype(np.int32), components), Settings())
 
 
 def rounded(values: Floats, mantissa: int = POSITION) -> NDArray[np.float32]:
