@@ -203,6 +203,16 @@ def test_the_ring_of_a_generation_is_that_of_all_its_offspring(ant: Path, tmp_pa
     assert run.metrics["correlation"][-1] == pytest.approx(np.corrcoef(run.last.T)[0, 1], rel=1e-3)
 
 
+def test_small_files_of_an_older_version_are_read_too(species: Path, tmp_path: Path) -> None:
+    folder = collect(species, tmp_path)
+    new, path = blocks.read_folder(folder), folder / "behaviors.npz"
+    with np.load(path) as file:
+        arrays = {f"thin_{name}": file[name][None] for name in ("behavior", "parent")}
+    np.savez(path, **arrays, **{f"full_{name[5:]}": array[:0] for name, array in arrays.items()})
+    old = blocks.read_folder(folder)
+    assert np.array_equal(old.last, new.last) and np.array_equal(old.component, new.component)
+
+
 def test_the_script_collects_and_packs_runs_with_adaptations_and_samples(
     cheetah: Path, finished: Path, tmp_path: Path
 ) -> None:

@@ -67,10 +67,14 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
         session.pop("config", None)
     metrics = _table(folder / "metrics.csv")
     metrics.pop("generation")
-    with np.load(folder / "behaviors.npz") as arrays:
-        last, component = arrays["behavior"].astype(np.float64), arrays["parent"]
-        if "mean" in arrays:
-            metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
+    with np.load(folder / "behaviors.npz") as file:
+        arrays = dict(file)
+    if "full_behavior" in arrays:  # small files of version 0.2.0; one of the two kinds is empty
+        kind = "full" if len(arrays["full_behavior"]) else "thin"
+        arrays |= {name: arrays[f"{kind}_{name}"][-1] for name in ("behavior", "parent")}
+    if "mean" in arrays:
+        metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
+    last, component = arrays["behavior"].astype(np.float64), arrays["parent"]
     config = tomllib.loads(toml)
     axes = last.shape[1] // max(len(config["task"].get("behavior_steps", [])), 1)
     last = last[:, -axes:]  # positions of earlier steps are in front
