@@ -41,7 +41,8 @@ BITS_DEPEND_ON = (
 )
 BY_CPU = ("cpu_features", "blas", "libm")  # those that depend on the CPU
 # The keys of a GPU job: the bits of rollouts on a GPU depend on them, too.
-GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp")
+GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp", "gpu_kernels")
+GPU_KERNELS = "2"  # the version of our own kernels: raise it whenever they compute other bits
 SHOWN = 3  # changed files of the user; a message only counts the others
 # Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
 OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", *GPU_BITS_DEPEND_ON)
@@ -200,8 +201,9 @@ def _text(path: Path) -> str:
 
 
 def gpu_packages() -> dict[str, str]:
-    """Return the versions of the packages that compute on a GPU."""
-    return {"torch": version("torch"), "warp": version("warp-lang"), "mujoco_warp": version("mujoco-warp")}
+    """Return the versions of the packages that compute on a GPU, and of our own kernels."""
+    packages = {"torch": version("torch"), "warp": version("warp-lang"), "mujoco_warp": version("mujoco-warp")}
+    return {**packages, "gpu_kernels": GPU_KERNELS}
 
 
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:

@@ -68,7 +68,8 @@ def check_that_every_source_is_in_it_and_nothing_else(wheel: Path, sdist: Path) 
     sources = {name for name in sources if not name.startswith(made) and "__pycache__" not in name}
     assert not make_release.stray(wheel, sources) and not make_release.stray(sdist, sources)
     assert {"jobs/train.slurm", "tests/conftest.py", "tools/test"} <= set(make_release.names_in(sdist))
-    assert {"ees_mpi/jobs/train.slurm", "ees_mpi/jobs/examples/own_task.toml"} <= set(make_release.names_in(wheel))
+    needed = {"ees_mpi/jobs/train.slurm", "ees_mpi/jobs/examples/own_task.toml"}
+    assert needed | {"ees_mpi/tasks/mujoco/replica/action.cpp"} <= set(make_release.names_in(wheel))
     (few,) = (name for name in sources if name.endswith("format.md"))
     wrong = make_release.stray(sdist, sources - {few} | {"tests/forgotten.py"})
     assert [each.partition(": ")[2] for each in wrong] == [

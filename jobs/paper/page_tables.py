@@ -207,7 +207,7 @@ def fourth(measured: Sequence[Row]) -> str:
             for other, whose in zip(groups[1:], ("one fixed start", "one own start"), strict=True)
             if len(groups[0]) == len(other) == six
         ]
-        verdict = ("" if own else "one own start: ") + rules.when_complete(six, rules.above_verdict, *groups)
+        verdict = rules.when_complete(six, rules.above_verdict, *groups)
         table.append((f"ant, four own starts: {words}", "; ".join(found) or "-", verdict))
     sectors = [row["reliable_sectors"] for row in four]
     verdict = rules.when_complete(six, rules.ring_verdict, column(four, "reliable_sectors"))

@@ -10,6 +10,7 @@ from support.outcomes import outcomes
 from support.program import done, refusal, train
 from support.run_files import edited, stored
 
+from ees_mpi import machine
 from ees_mpi.commands.verify import compare_bits, compare_distributions
 from ees_mpi.errors import MissingExtra, VerifyError
 
@@ -100,6 +101,8 @@ def test_bits_of_a_gpu_must_repeat_on_the_same_kind_and_a_difference_to_another_
     assert compare_bits("g", logged, logged, here, {"gpu": "NVIDIA A100"}) == ""
     with pytest.raises(VerifyError, match="2 of 10 individuals have other bits on the same kind of GPU"):
         compare_bits("g", logged, other, here, dict(here))
+    older = compare_bits("g", logged, other, {**here, "gpu_kernels": machine.GPU_KERNELS}, here)
+    assert f"gpu_kernels is {machine.GPU_KERNELS!r} here and '1' there" in older
     reason = compare_bits("g", logged, other, here, {**here, "gpu": "NVIDIA A100"})
     assert "gpu is 'NVIDIA H200' here and 'NVIDIA A100' there" in reason
     assert "does not name its GPU" in compare_bits("g", logged, other, here, {})

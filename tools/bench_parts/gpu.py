@@ -1,7 +1,6 @@
-"""Whole batches of rollouts on a GPU, against MuJoCo Warp's physics alone for as many robots in one graph.
+"""Whole batches of rollouts on a GPU, against the physics alone for as many robots in one graph.
 
-Robots: cheetah and ant are Gymnasium's, paper-cheetah and paper-ant are the replicas of Bullet's. For a replica,
-`rules` are Bullet's drag, limits and observations; they are part of `physics`.
+Robots: cheetah and ant are Gymnasium's in MuJoCo Warp, paper-cheetah and paper-ant are the replicas of Bullet's.
 
 Options: --individuals 10000, --steps 300, --robots paper-cheetah paper-ant.
 """
@@ -20,8 +19,6 @@ from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit
 from ees_mpi.tasks.mujoco.gpu_robots import Recorder
 from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts
-from ees_mpi.tasks.mujoco.physics import Physics
-from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
 from ees_mpi.tasks.mujoco.replica.robots import replica_model
 
 TABLE = 1 << 26
@@ -81,13 +78,13 @@ def physics_alone(tools: Toolkit, robot_model: Any, buffers: Buffers, individual
     """Return the milliseconds of one step of so many robots that are moved by random controls."""
     recorder = Recorder(tools)
     with recorder.on_stream():
-        physics = Physics(tools, robot_model, individuals, buffers)
+        physics = robot_model.many(tools, individuals, buffers)
         physics.reset(*(part[None].astype(np.float32) for part in robot_model.start(0)))
         launch = driven(tools, recorder, physics)
         return timed(tools, recorder, launch, max(1, steps // DRIVEN_STEPS)) / DRIVEN_STEPS
 
 
-def driven(tools: Toolkit, recorder: Recorder, physics: Physics) -> Callable[[], None]:
+def driven(tools: Toolkit, recorder: Recorder, physics: Any) -> Callable[[], None]:
     """Return a graph of several steps of physics with random controls."""
     controls = STRENGTH * tools.torch.randn((DRIVEN_STEPS, *physics.ctrl.shape), device=tools.device)
 
@@ -122,7 +119,8 @@ def bench_batches(tools: Toolkit, task: Any, robot_model: Any, buffers: Buffers,
         start = time.perf_counter()
         outcomes = rollouts.evaluate_batch(batch, np.zeros(size), np.ones(size))
         seconds.append(time.perf_counter() - start)
-    iterations = rollouts.physics.data.solver_niter.numpy()
+    data = getattr(rollouts.physics, "data", None)  # of MuJoCo Warp; replicas have none
+    iterations = data.solver_niter.numpy() if data else np.zeros(1, np.int32)
     row = {
         "invalid": sum(not each.valid for each in outcomes),
         "distance": float(np.nanmean([np.hypot.reduce(each.behavior) for each in outcomes])),
@@ -132,7 +130,7 @@ def bench_batches(tools: Toolkit, task: Any, robot_model: Any, buffers: Buffers,
         "memory_gb": (before - torch.cuda.mem_get_info()[0]) / 1e9,
         "iterations_mean": float(iterations.mean()),
         "iterations_max": int(iterations.max()),
-        "constraints_max": int(rollouts.physics.data.nefc.numpy().max()),
+        "constraints_max": int(data.nefc.numpy().max()) if data else 0,
         "constraints": buffers.constraints,
         "contacts": buffers.contacts,
     }
@@ -147,15 +145,8 @@ def bench_batches(tools: Toolkit, task: Any, robot_model: Any, buffers: Buffers,
 
 
 def parts(rollouts: GpuRollouts) -> dict[str, Callable[[], None]]:
-    """Return the parts of a step besides physics; `rules`: the part of the physics that is not MuJoCo Warp's."""
-    robots: Any = rollouts.physics.robots
-
-    def rules() -> None:
-        for launch in (*SUB_STEPS * robots.launches, robots._look):
-            launch.launch()
-
-    found = {"observations": rollouts.observe, "policies": rollouts.act, "notes": rollouts.results.note}
-    return found | ({"rules": rules} if hasattr(robots, "launches") else {})
+    """Return the parts of a step besides physics."""
+    return {"observations": rollouts.observe, "policies": rollouts.act, "notes": rollouts.results.note}
 
 
 def batch_of(task: Any, individuals: int) -> Batch:
@@ -171,13 +162,12 @@ def batch_of(task: Any, individuals: int) -> Batch:
 def show(rows: list[Row]) -> None:
     """Print the results for reading."""
     print(
-        "robot          env steps/s   ms/step  physics  (rules)  policies  observe  notes   rest  physics alone"
-        "  ratio  memory"
+        "robot          env steps/s   ms/step  physics  policies  observe  notes   rest  physics alone  ratio  memory"
     )
     for r in rows:
         print(
             f"{r['robot']:13} {r['steps_per_second']:12,.0f} {r['step_ms']:9.3f} {r['physics_ms']:8.3f} "
-            f"{r.get('rules_ms', 0):8.3f} {r['policies_ms']:9.3f} {r['observations_ms']:8.3f} {r['notes_ms']:6.3f} "
+            f"{r['policies_ms']:9.3f} {r['observations_ms']:8.3f} {r['notes_ms']:6.3f} "
             f"{r['rest_ms']:6.3f} {r['physics_alone_ms']:14.3f} {r['ratio_to_physics']:6.2f} {r['memory_gb']:6.2f}G"
         )
     for r in rows:

@@ -90,7 +90,7 @@ def toolkit(say: Say) -> Toolkit:
         if not module.__version__.startswith(tuple(f"{version}." for version in TESTED[name])):
             say(f"warning: {name} {module.__version__} is not tested with ees_mpi ({', '.join(TESTED[name])} are)")
     torch.set_float32_matmul_precision("highest")
-    say(f"preparing {torch.cuda.get_device_name(0)}; the first time kernels compile for a minute")
+    say(f"preparing {torch.cuda.get_device_name(0)}; the first time kernels are compiled, for up to a minute")
     return Toolkit(torch, warp, mujoco_warp, "cuda:0")
 
 

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE, WalkingTask, along
-from ees_mpi.tasks.mujoco.physics import Physics
-from ees_mpi.tasks.mujoco.robot_model import RobotModel
+from ees_mpi.tasks.mujoco.robot_model import ManyRobots, RobotModel
 
 LIMIT = 1e10  # MuJoCo's own: a larger number in the state counts as an error
 BLOCK = 32  # threads; larger blocks leave processors of the GPU without work
@@ -22,7 +21,7 @@ HIGHEST = 3e38  # stands for no limit of the height
 class GpuResults:
     """Lengths, positions, validity and sums of observations of all worlds."""
 
-    def __init__(self, robot_model: RobotModel, physics: Physics, task: WalkingTask, sampled: int):
+    def __init__(self, robot_model: RobotModel, physics: ManyRobots, task: WalkingTask, sampled: int):
         """Take memory on the device of the physics; `sampled`: the worlds whose observations are summed up, at most."""
         import torch
 
@@ -45,7 +44,7 @@ class GpuResults:
         limits = [float(low), min(float(high), HIGHEST), FASTEST * robot_model.step_seconds]
         state = [*physics.start, physics.position, self._marks]
         kept = [self._steps, self._alive, self._valid, self._length, self._position, self._places]
-        changed = [physics.qpos, physics.qvel, physics.warmstart]
+        changed = [physics.qpos, physics.qvel, physics.memory]
         self._state, self._limits, self._kept = [*map(share, state)], limits, [*map(share, kept + changed)]
         self._device, self._worlds = device, worlds
         self._note_launch: Any = None  # recorded when the actions are known
@@ -140,7 +139,7 @@ def note(
     places: wp.array3d[float],
     qpos: wp.array2d[float],
     qvel: wp.array2d[float],
-    warmstart: wp.array2d[float],
+    memory: wp.array2d[float],
 ) -> None:
     """Note the state of a world after a step; a robot that is not sound goes back to its start.
 
@@ -171,4 +170,5 @@ def note(
             qpos[world, entry] = start_qpos[world, entry]
         for entry in range(qvel.shape[1]):
             qvel[world, entry] = start_qvel[world, entry]
-            warmstart[world, entry] = 0.0
+        for entry in range(memory.shape[1]):
+            memory[world, entry] = 0.0

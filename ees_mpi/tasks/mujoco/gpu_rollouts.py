@@ -1,4 +1,4 @@
-"""Rollouts on a GPU: MuJoCo Warp moves the robots, torch and Warp their policies, and nothing travels between steps."""
+"""Rollouts on a GPU: robots and their policies advance step by step there, and nothing travels between steps."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,8 +13,7 @@ from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels
 from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots
-from ees_mpi.tasks.mujoco.physics import Physics
-from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, upload_table
+from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 from ees_mpi.tasks.mujoco.robot_model import RobotModel
 
 FEW_WORLDS = 64  # robots from whose memory that of one is calculated
@@ -22,7 +21,7 @@ FEW_WORLDS = 64  # robots from whose memory that of one is calculated
 
 def bytes_of_a_row(tools: Toolkit, task: WalkingTask, robot_model: RobotModel, width: int, buffers: Buffers) -> int:
     """Return the memory of `width` robots with their noise, calculated from a few robots; also compiles the kernels."""
-    few = Physics(tools, robot_model, FEW_WORLDS, buffers)
+    few = robot_model.many(tools, FEW_WORLDS, buffers)
     few.step()
     tools.warp.synchronize_device(tools.device)
     of_a_world = -(-(1 + SCRATCH) * few.bytes() // FEW_WORLDS) + 4 * 4 * sum(task.layers)
@@ -47,15 +46,16 @@ class GpuRollouts(GpuRobots):
         """Take all memory now; `width`: 2 for antithetic pairs, else 1."""
         self._table = upload_table(noise_table, tools.device)
         super().__init__(tools, task, robot_model, seed, rows, width, buffers)
-        self.capacity, self._components, self._say = self.worlds, 0, say
+        self._offset = tools.torch.zeros(rows, dtype=tools.torch.int64, device=tools.device)
+        self.capacity, self._prepared, self._say = self.worlds, (0, False), say
 
     def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
         with missing_memory_is_refused():
-            if self._components != len(batch.means):
+            if self._prepared != (wanted := (len(batch.means), batch.stds is not None)):
+                self._prepared = wanted
                 with preparing_kernels(self._say):
                     self._prepare(len(batch.means))
-                self._components = len(batch.means)
             for placed in passes(batch, self._rows, self._width, self._sampled):
                 with self.recorder.on_stream():
                     self._policy.normalise(observation_mean, observation_std)
@@ -67,14 +67,19 @@ class GpuRollouts(GpuRobots):
     def _policies(self, components: int) -> BatchPolicy:
         from ees_mpi.tasks.mujoco.fused import FusedPolicy  # imports Warp
 
-        return FusedPolicy(self._task.layers, self._rows, self._width, components, self._noise)
+        sizes = self._task.layers, self._rows, self._width, components
+        if self._prepared[1]:  # each parameter has a std of its own, so the noise is copied
+            self._noise = noise_rows(self._rows, self._task.parameters, self._tools.device)
+            return FusedPolicy(*sizes, self._noise)
+        return FusedPolicy(*sizes, self._table[None], self._offset)
 
     def _load(self, batch: Batch, placed: "Placement") -> None:
         """Bring individuals and starts to the device."""
         std = np.float32(batch.std if batch.stds is None else 1.0)
         self._policy.load(batch.means, placed.sign * std, placed.parent)
-        offset = self._tools.torch.from_numpy(placed.offset).to(self._tools.device)
-        gather_rows(self._table, offset, self._noise, batch.stds)
+        self._offset.copy_(self._tools.torch.from_numpy(placed.offset))
+        if batch.stds is not None:
+            gather_rows(self._table, self._offset, self._noise, batch.stds)
         seeds = None if batch.reset_seed is None else (placed.world, batch.reset_seed[placed.member])
         self._reset(placed.world[batch.observe[placed.member]], seeds)
 

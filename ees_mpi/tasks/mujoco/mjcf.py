@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import unknown
+from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit
+from ees_mpi.tasks.mujoco.physics import Physics
 from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
 
 RESET_NOISE = 0.1  # of Gymnasium v5's robots, in qpos (uniform) and qvel (normal)
@@ -60,8 +62,8 @@ class StateRobotModel(RobotModel):
     def one(self, data: Any) -> "OneStateRobot":
         return OneStateRobot(self, data)
 
-    def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> "ManyStateRobots":
-        return ManyStateRobots(self, tools, model, data, worlds)
+    def many(self, tools: Toolkit, worlds: int, buffers: Buffers) -> Physics:
+        return Physics(tools, self, self.kept, worlds, buffers)
 
 
 class OneStateRobot:
@@ -87,33 +89,6 @@ class OneStateRobot:
         """Return the position of the root body."""
         place: list[float] = self._root.tolist()
         return place
-
-
-class ManyStateRobots:
-    """Robots in MuJoCo Warp that observe their states."""
-
-    def __init__(self, robot_model: StateRobotModel, tools: Toolkit, model: Any, data: Any, worlds: int):
-        self._step, self._model, self._data = tools.mujoco_warp.step, model, data
-        self._sub_steps = robot_model.sub_steps
-        self._qpos, self._qvel = tools.warp.to_torch(data.qpos), tools.warp.to_torch(data.qvel)
-        self.position = tools.warp.to_torch(data.xpos)[:, robot_model.root, : robot_model.axes]
-        self.observation = self._qpos.new_zeros(worlds, robot_model.observations)
-        self._select = tools.torch.index_select
-        self._kept = tools.torch.from_numpy(robot_model.kept).to(self._qpos.device)
-        self._picked = self._qpos.new_zeros(worlds, len(robot_model.kept))
-
-    def reset(self) -> None:
-        """Do nothing: qpos and qvel are the whole state."""
-
-    def step(self) -> None:
-        for _ in range(self._sub_steps):
-            self._step(self._model, self._data)
-
-    def observe(self) -> None:
-        """Copy qpos, as far as it is kept, and qvel."""
-        self._select(self._qpos, 1, self._kept, out=self._picked)
-        self.observation[:, : len(self._kept)].copy_(self._picked)
-        self.observation[:, len(self._kept) :].copy_(self._qvel)
 
 
 def xml_text(model: str) -> str:

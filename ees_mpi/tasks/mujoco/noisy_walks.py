@@ -12,6 +12,7 @@ from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots
+from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
 from ees_mpi.tasks.mujoco.robot_model import RobotModel
 from ees_mpi.tasks.mujoco.walker import MujocoWalker
 
@@ -48,7 +49,11 @@ class GpuNoisyWalks(GpuRobots):
         )
         self._stds, self._now = torch.zeros_like(self._drawn[0]), torch.zeros_like(self._drawn[:1])
         self._number = torch.zeros(1, dtype=torch.int64, device=self.device)
+        self._noise = noise_rows(policies, task.parameters, self.device)
         self._prepare(1)
+
+    def _policies(self, components: int) -> BatchPolicy:
+        return BatchPolicy(self._task.layers, self._rows, self._width, components, self._noise)
 
     def walk(
         self,

@@ -4,8 +4,11 @@ import dataclasses
 from contextlib import nullcontext
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ees_mpi.outcomes import Singles
-from ees_mpi.tasks.mujoco.buffers import Buffers
+from ees_mpi.tasks.mujoco.buffers import Buffers, overflow_message
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
 
@@ -15,8 +18,8 @@ CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overf
 class Physics:
     """Robots that step together; tensors share memory with Warp's arrays."""
 
-    def __init__(self, tools: Toolkit, robot_model: RobotModel, worlds: int, buffers: Buffers):
-        """Take the memory on Warp's current device."""
+    def __init__(self, tools: Toolkit, robot_model: RobotModel, kept: NDArray[np.int64], worlds: int, buffers: Buffers):
+        """Take the memory on Warp's current device; `kept`: the entries of qpos that are observed, besides qvel."""
         warp, mujoco_warp, mujoco = tools.warp, tools.mujoco_warp, library()
         data = mujoco.MjData(robot_model.model)
         mujoco.mj_resetData(robot_model.model, data)  # before mj_forward: no contacts yet, so that any size is accepted
@@ -28,9 +31,12 @@ class Physics:
         )
         warp.synchronize()  # torch reads these arrays on another stream
         self.qpos, self.qvel, self.ctrl = (warp.to_torch(getattr(self.data, name)) for name in ("qpos", "qvel", "ctrl"))
-        self.robots = robot_model.many(tools, self._model, self.data, worlds)
-        self.position, self.observation = self.robots.position, self.robots.observation
-        self.observe = self.robots.observe
+        self.position = warp.to_torch(self.data.xpos)[:, robot_model.root, : robot_model.axes]
+        self.observation = self.qpos.new_zeros(worlds, len(kept) + self.qvel.shape[1])
+        self._kept = tools.torch.from_numpy(kept).to(self.qpos.device)
+        self._picked = self.qpos.new_zeros(worlds, len(kept))
+        self._advance, self._sub_steps, self._buffers = mujoco_warp.step, robot_model.sub_steps, buffers
+        self._overflows, self._select = mujoco_warp.OverflowType, tools.torch.index_select
         on_gpu = tools.device.startswith("cuda")
         self._scratch = warp.ScopedAllocator(tools.device, Scratch(warp, tools.device)) if on_gpu else nullcontext()
         arrays = {name: getattr(self.data, name, None) for name in CARRIED}
@@ -38,7 +44,7 @@ class Physics:
             name: warp.to_torch(array) for name, array in arrays.items() if array is not None and array.size
         }
         self._first = {name: tensor.clone() for name, tensor in self._carried.items()}
-        self.start, self.warmstart = (self.qpos.clone(), self.qvel.clone()), self._carried["qacc_warmstart"]
+        self.start, self.memory = (self.qpos.clone(), self.qvel.clone()), self._carried["qacc_warmstart"]
 
     def _leave_out_idle_work(self, robot_model: RobotModel) -> None:
         """Skip kernels whose results are not used; the motion stays the same."""
@@ -61,16 +67,23 @@ class Physics:
             tensor.copy_(start)
         for name, tensor in self._carried.items():
             tensor.copy_(self._first[name])
-        self.robots.reset()
 
     def step(self) -> None:
         """Advance all robots by one action."""
         with self._scratch:
-            self.robots.step()
+            for _ in range(self._sub_steps):
+                self._advance(self._model, self.data)
 
-    def overflow(self) -> Any:
-        """Return the overflow flags since the last reset, int[worlds], on the host."""
-        return self._carried["overflow"].cpu().numpy()
+    def observe(self) -> None:
+        """Copy qpos, as far as it is kept, and qvel."""
+        self._select(self.qpos, 1, self._kept, out=self._picked)
+        self.observation[:, : len(self._kept)].copy_(self._picked)
+        self.observation[:, len(self._kept) :].copy_(self.qvel)
+
+    def dropped(self, worlds: NDArray[np.int64]) -> str:
+        """Say which buffers were too small for some worlds since the last reset; empty: none."""
+        flags = int(np.bitwise_or.reduce(self._carried["overflow"].cpu().numpy()[worlds], initial=0))
+        return overflow_message(flags, self._overflows, self._buffers)
 
     def seconds(self) -> float:
         """Return the simulated time since the last reset."""

@@ -99,12 +99,14 @@ class BatchPolicy:
 
 
 def upload_table(noise_table: Singles, device: Any) -> Any:
-    """Copy the noise table of the host to the device."""
+    """Copy the noise table of the host to the device; numbers behind its end are read, and not used."""
     import torch
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the table is read-only, and is not written to here
-        return torch.from_numpy(noise_table).to(device)
+        table = torch.zeros(len(noise_table) + ALIGNED, dtype=torch.float32, device=device)
+        table[: len(noise_table)].copy_(torch.from_numpy(noise_table))
+        return table
 
 
 def noise_rows(rows: int, size: int, device: Any) -> Any:

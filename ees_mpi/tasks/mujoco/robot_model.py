@@ -8,6 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.mujoco.gpu import Toolkit
@@ -30,19 +33,36 @@ class OneRobot(Protocol):
 
 
 class ManyRobots(Protocol):
-    """Robots that step together in MuJoCo Warp. `step` and `observe` take no memory, for the sake of CUDA graphs."""
+    """Robots that step together on a device. `step` and `observe` take no memory, for the sake of CUDA graphs."""
 
-    position: Any  # tensor, float32[worlds, axes]
-    observation: Any  # tensor, float32[worlds, O]
+    qpos: Any  # tensors, float32[worlds, ...], always the same memory
+    qvel: Any
+    ctrl: Any
+    position: Any
+    observation: Any
+    start: tuple[Any, Any]  # qpos and qvel at the start
+    memory: Any  # what robots carry from step to step besides qpos and qvel; 0 at the start
 
-    def reset(self) -> None:
-        """Begin a batch; qpos and qvel are at the start."""
+    def reset(self, qpos: Singles, qvel: Singles) -> None:
+        """Put all robots to their starts, [worlds, nq] and [worlds, nv] or one start for all, as if new."""
 
     def step(self) -> None:
         """Advance by one action, which is in `ctrl`."""
 
     def observe(self) -> None:
         """Bring `observation` up to date."""
+
+    def dropped(self, worlds: NDArray[np.int64]) -> str:
+        """Say which buffers were too small for some worlds since the last reset; empty: none."""
+        ...
+
+    def seconds(self) -> float:
+        """Return the simulated time since the last reset."""
+        ...
+
+    def bytes(self) -> int:
+        """Return the memory of the robots' state, as far as its arrays tell."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -70,8 +90,8 @@ class RobotModel:
         """Return the robot on the CPU whose state is `data`."""
         raise NotImplementedError
 
-    def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> ManyRobots:
-        """Return the robots whose state is `data`; `model` and `data`: of MuJoCo Warp."""
+    def many(self, tools: Toolkit, worlds: int, buffers: Any) -> ManyRobots:
+        """Take the memory of so many robots on Warp's current device; `buffers`: their `Buffers`."""
         raise NotImplementedError
 
 

@@ -16,7 +16,7 @@ from ees_mpi.tasks.mujoco.gpu_rollouts import passes
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 
 torch = pytest.importorskip("torch")
-LAYERS = (5, 16, 12, 3)
+LAYERS = (5, 20, 21, 24, 3)
 SIZE = parameter_count(LAYERS)
 
 
@@ -55,7 +55,7 @@ def policies_of(kind: str) -> Any:
 
 @pytest.mark.parametrize("width", [1, 2])
 @pytest.mark.parametrize("components", [1, 3])
-@pytest.mark.parametrize("kind", ["torch", "fused"])
+@pytest.mark.parametrize("kind", ["torch", "fused", "table"])
 def test_batched_policies_equal_the_policy_of_each_individual(kind: str, width: int, components: int) -> None:
     generator, noise, std = np.random.default_rng(1), table(), 0.2
     means = generator.standard_normal((components, SIZE)).astype(np.float32) * np.float32(0.3)
@@ -64,9 +64,10 @@ def test_batched_policies_equal_the_policy_of_each_individual(kind: str, width: 
     batch = Batch(np.arange(6), means, std, np.array([9, 9, 50, 50, 77, 0]), sign, parent, np.zeros(6, np.bool_))
     rows = 8 // width
     (placed,) = passes(batch, rows, width, 8)
-    rows_of_noise = noise_rows(rows, SIZE, "cpu")
-    gather_rows(upload_table(noise, "cpu"), torch.from_numpy(placed.offset), rows_of_noise)
-    policies = policies_of(kind)(LAYERS, rows, width, components, rows_of_noise)
+    rows_of_noise, whole, offset = noise_rows(rows, SIZE, "cpu"), upload_table(noise, "cpu"), placed.offset
+    gather_rows(whole, torch.from_numpy(offset), rows_of_noise)
+    read = [whole[None], torch.from_numpy(offset)] if kind == "table" else [rows_of_noise]
+    policies = policies_of(kind)(LAYERS, rows, width, components, *read)
     center, spread = generator.standard_normal(5), generator.uniform(0.1, 2, 5)
     policies.load(means, placed.sign * np.float32(std), placed.parent)
     policies.normalise(center, spread)
@@ -90,7 +91,7 @@ def results(**settings: Any) -> tuple[Any, Any]:
     task = TASKS.build({"name": "mujoco", "model": "ant", "steps": 4, "behavior_steps": [2, 4], **settings})
     robot_model = task.robot_model()
     qpos, qvel = torch.full((4, robot_model.model.nq), 0.5), torch.ones(4, robot_model.model.nv)
-    state = SimpleNamespace(qpos=qpos, qvel=qvel, start=(qpos.clone(), qvel.clone()), warmstart=torch.ones_like(qvel))
+    state = SimpleNamespace(qpos=qpos, qvel=qvel, start=(qpos.clone(), qvel.clone()), memory=torch.ones_like(qvel))
     state.observation, state.position = torch.zeros(4, robot_model.observations), torch.zeros(4, 2)
     state.action = torch.zeros(4, robot_model.model.nu)
     notes = GpuResults(robot_model, state, task, sampled=3)
@@ -127,7 +128,7 @@ def test_a_robot_that_is_faster_than_any_robot_is_invalid_and_starts_again(spoil
     notes, state = results()
     found = play(notes, state, 3, [], {2: spoil})
     assert found.valid.tolist() == [True, False, True, True] and found.length.tolist() == [3, 2, 3, 3]
-    assert (state.qvel[1] == 1).all() and (state.warmstart[1] == 0).all() and (state.warmstart[2] == 1).all()
+    assert (state.qvel[1] == 1).all() and (state.memory[1] == 0).all() and (state.memory[2] == 1).all()
 
 
 def test_the_position_of_a_world_stays_where_its_rollout_ended() -> None:

@@ -7,8 +7,8 @@ Bullet (btMultiBodyConstraintSolver) demands a speed of each constraint, and cor
     contact   a point near the floor may just reach it in this step; a point below goes up with 0.9 of its depth
     friction  a point stops along the floor, with an impulse of at most friction times that of the contact
 
-Five sweeps do not reach the exact solution, so the order matters: it is Bullet's. `impulse_kernels.py` computes the
-same for many robots.
+Five sweeps do not reach the exact solution, so the order matters: it is Bullet's. `action.cpp` computes the same
+for many robots.
 """
 
 import math

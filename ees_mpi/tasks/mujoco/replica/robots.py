@@ -129,10 +129,10 @@ class ReplicaModel(RobotModel):
     def one(self, data: Any) -> OneReplica:
         return OneReplica(self.rules, self.model, data)
 
-    def many(self, tools: Toolkit, model: Any, data: Any, worlds: int) -> ManyRobots:
-        from ees_mpi.tasks.mujoco.replica.kernels import ManyReplicas  # imports Warp
+    def many(self, tools: Toolkit, worlds: int, buffers: Any) -> ManyRobots:
+        from ees_mpi.tasks.mujoco.replica.many import ManyReplicas  # imports Warp
 
-        return ManyReplicas(self.rules, self.model, tools, model, data, worlds)
+        return ManyReplicas(self.rules, self.model, worlds)
 
 
 @lru_cache(maxsize=2)
@@ -146,5 +146,5 @@ def replica_model(robot: str) -> ReplicaModel:
 
 
 def replica_engine(task: PaperRobot) -> MujocoEngine:
-    """Return MuJoCo as the engine of one of the paper's tasks; MuJoCo solves no contacts here, so buffers are tiny."""
+    """Return MuJoCo as the engine of one of the paper's tasks; its robots need no buffers, so none are measured."""
     return MujocoEngine(task, lambda: replica_model(task.robot), contacts=1, constraints=1)

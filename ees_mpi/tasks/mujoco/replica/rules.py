@@ -7,7 +7,7 @@
     contacts  an observation contains the contacts of the feet after the action before the last
     floor     the position of a robot is the mean over its parts, and the floor counts as a part at (0, 0)
 
-`robots.py` computes them for one robot, and `kernels.py` for many.
+`robots.py` computes them for one robot, and `action.cpp` for many.
 """
 
 import math

@@ -1,0 +1,64 @@
+"""The kernel of the replicas' action computes what the robots on the CPU compute: here in double precision."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco")
+from support.action_on_cpu import ActionOnCpu
+
+from ees_mpi.outcomes import Floats
+from ees_mpi.tasks.mujoco.replica import action
+from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
+from ees_mpi.tasks.mujoco.replica.robots import replica_model
+from ees_mpi.tasks.mujoco.walker import MujocoWalker
+
+pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
+STRENGTHS = np.array([0.1, 0.5, 1.0])
+ACTIONS = 25  # after which walks part because of rounding
+
+
+def actions_of(robot: str) -> Floats:
+    """Return actions for each step and world."""
+    size = len(replica_model(robot).rules.joints)
+    drawn = STRENGTHS[:, None] * np.random.default_rng(3).standard_normal((ACTIONS, len(STRENGTHS), size))
+    return np.clip(drawn.astype(np.float32), -1, 1)
+
+
+def started(robot: str, folder: Path, backwards: bool = False) -> ActionOnCpu:
+    robots = ActionOnCpu(replica_model(robot), len(STRENGTHS), folder, backwards)
+    robots.qpos[:] = [replica_model(robot).start(seed)[0] for seed in range(len(STRENGTHS))]
+    robots.run(0)
+    return robots
+
+
+@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+def test_the_kernel_follows_the_rules_of_the_cpu(robot: str, tmp_path: Path) -> None:
+    robots, walkers = started(robot, tmp_path), [MujocoWalker(replica_model(robot), False, s) for s in range(3)]
+    np.testing.assert_allclose(robots.observation, [walker.reset() for walker in walkers], atol=1e-6)
+    for actions in actions_of(robot):
+        robots.ctrl[:] = actions
+        robots.run(SUB_STEPS)
+        seen = [walker.step(action)[0] for walker, action in zip(walkers, actions, strict=True)]
+        np.testing.assert_allclose(robots.qpos, [walker.data.qpos for walker in walkers], atol=1e-8)
+        np.testing.assert_allclose(robots.observation, seen, atol=1e-6)  # walkers round observations
+        places = [walker.position for walker in walkers]
+        np.testing.assert_allclose(robots.place[:, : len(places[0])], places, atol=1e-8)
+    assert robots._arrays["memory"].any()  # they have touched the floor
+
+
+@pytest.mark.parametrize("robot", ["cheetah", "ant"])
+def test_neither_the_order_of_lanes_nor_where_rows_are_kept_changes_bits(
+    robot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    robots = [started(robot, tmp_path)]
+    monkeypatch.setattr(action, "LAYOUT", action.Layout(32, 1, 1, rows=3))
+    robots.append(started(robot, tmp_path / "other", backwards=True))
+    for actions in actions_of(robot)[:15]:
+        for some in robots:
+            some.ctrl[:] = actions
+            some.run(SUB_STEPS)
+    assert robots[0].bits() == robots[1].bits()
