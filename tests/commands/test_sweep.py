@@ -45,6 +45,7 @@ def test_the_papers_main_comparison_starts_from_a_maxent_preset() -> None:
 @pytest.mark.slow
 def test_the_commands_of_the_page_make_six_files_a_table_a_comparison_and_a_figure() -> None:
     page = (CHECKOUT / "ees_mpi" / "docs" / "clusters.md").read_text(encoding="utf-8").partition("\n## Many runs\n")[2]
+    page = re.sub(r"\\\n +", "", page)  # long commands have two lines
     first, *others = [shlex.split(line) for line in re.findall(r"^    ees-mpi (.*)$", page, re.MULTILINE)][:4]
     for line in commands(*first[1 : first.index("|")]):
         done(*line, *sets("run.generations=3", "run.fsync=false", "noise.size=5000"))
