@@ -4,6 +4,7 @@ This module does not import numpy at the top: `pin_threads` must run first.
 """
 
 import base64
+import glob
 import hashlib
 import importlib.util
 import math
@@ -222,7 +223,11 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
 @lru_cache
 def version(package: str) -> str:
     """Return the version of an installed package, or "none"."""
-    from importlib import metadata  # here, because most commands do not need it and it is slow to import
+    name = package.replace("-", "_")
+    for folder in sys.path:  # its folder says it; to import the module below, and to read with it, takes 40 ms
+        for found in glob.iglob(f"{name}-*.dist-info", root_dir=folder or "."):
+            return found[len(name) + 1 : -len(".dist-info")]
+    from importlib import metadata
 
     try:
         return metadata.version(package)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -149,7 +150,17 @@ def test_results_and_shelf_are_few_and_small_files() -> None:
 
 
 @pytest.mark.slow
-def test_every_figure_is_drawn_from_the_blocks_and_shown_by_a_page(tmp_path: Path) -> None:
+def test_every_figure_is_drawn_from_the_blocks_and_shown_by_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    save = figure.savefig
+
+    def draw_once(self: Any, path: Path, **how: Any) -> None:
+        self.set_layout_engine("none")  # it would draw everything several times to find room for it
+        save(self, path, dpi=30)
+
+    monkeypatch.setattr(figure, "savefig", draw_once)
     drawn = results_figures.draw(RESULTS, tmp_path)
     assert {path.name for path in drawn} == {path.name for path in (RESULTS / "figures").iterdir()}
     pages = [CHECKOUT / "README.md", *(CHECKOUT / "ees_mpi" / "docs").glob("*.md")]

@@ -103,12 +103,13 @@ def _standing_ranks(size: int) -> "StandingRanks":
 def here(*arguments: str) -> CompletedProcess[str]:
     """Run `ees-mpi ARGUMENTS` or `python PROGRAM.py ARGUMENTS` in this process."""
     program = arguments[0].endswith(".py")
+    folder = [os.path.dirname(arguments[0])] if program else []  # Python searches it first
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     words = [*arguments] if program else ["ees-mpi", *arguments]
     code = 0
     with (
         mock.patch.object(sys, "argv", words),
-        mock.patch.object(sys, "path", list(sys.path)),
+        mock.patch.object(sys, "path", [*folder, *sys.path]),
         mock.patch.dict(os.environ),
         _gpus_of_the_test(),
         _same_signal_handlers(),
