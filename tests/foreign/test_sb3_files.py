@@ -54,6 +54,7 @@ def test_a_real_model_acts_and_scores_as_stable_baselines_recorded(name: str) ->
     np.testing.assert_allclose(found, returns, atol=1e-3)
 
 
+@pytest.mark.usefixtures("quick_figures")
 @pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_a_model_is_measured_and_a_start_with_the_same_bits_on_one_rank_and_three(tmp_path: Path) -> None:
