@@ -148,15 +148,17 @@ def _fold_into(
 def _make_generations(group: h5py.Group, fields: Mapping[str, Any], names: Iterable[str], sizes: Any) -> None:
     """Create the datasets of the generations, with a dimension scale for each axis: for xarray, not for our reader."""
     names = list(names)
-    chunks.create(group, layout.GENERATION, (), "<i8").make_scale(layout.GENERATION)
+    scales = {layout.GENERATION: chunks.create(group, layout.GENERATION, (), "<i8")}
+    scales[layout.GENERATION].make_scale(layout.GENERATION)
     for axis in sorted({axis for name in names for axis in fields[name].axes}):
         chunks.put(group, axis, np.arange(sizes[axis], dtype="<i4"))
-        group[axis].make_scale(axis)
+        scales[axis] = group[axis]  # a search by name takes longer than the rest
+        scales[axis].make_scale(axis)
     for name in names:
         dataset = chunks.create(group, name, tuple(sizes[axis] for axis in fields[name].axes), fields[name].dtype)
         hdf5.put(dataset, {"about": fields[name].about})
         for place, axis in enumerate((layout.GENERATION, *fields[name].axes)):
-            dataset.dims[place].attach_scale(group[axis])
+            dataset.dims[place].attach_scale(scales[axis])
 
 
 def _fold_sessions(file: h5py.File, entries: Sequence[Entry], rows: Sequence[Entry]) -> None:
