@@ -93,6 +93,12 @@ def test_a_resume_with_another_build_of_the_physics_library_is_noticed(tmp_path:
     assert said.count("pybullet_build") == 1
 
 
+def test_kernels_without_a_number_are_the_first_and_cpus_have_none() -> None:
+    cpu, first, second = {}, {"gpu": "A"}, {"gpu": "A", "gpu_kernels": "2"}
+    assert machine.differences(second, first) == ["gpu_kernels is '2' here and '1' there"]
+    assert [machine.differences(*pair) for pair in ((second, cpu), (cpu, first), (second, second))] == [[]] * 3
+
+
 def test_only_files_of_the_user_that_both_sides_have_are_compared() -> None:
     """A command imports only the modules that it needs."""
     logged = {"own_code objective": "2", "own_code task": "1"}

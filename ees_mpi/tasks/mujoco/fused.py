@@ -35,11 +35,12 @@ class FusedPolicy(BatchPolicy):
         if offset is None:
             offset = self._torch.arange(rows, device=noise.device) * noise.stride(0)
         self._offset = offset
+        begin = share(noise.view(-1)[:1])  # an address: Warp has no arrays of 2^31 numbers
         inputs = [share(tensor) for tensor in self._inputs]
         results = [*inputs[1:], share(self._outputs[-1])]
         for layer, (count, outputs) in enumerate(pairwise(layers)):
             kernel, threads = layer_kernel(count + 1, outputs, width, starts, layer + 2 < len(layers))
-            arrays = [inputs[layer], share(noise), share(offset), share(self._shared[layer])]
+            arrays = [inputs[layer], begin, share(offset), share(self._shared[layer])]
             arrays.append(share(self._scale.view(rows, width)))
             self._layer_launches.append(_recorded(kernel, (rows * threads,), arrays, results[layer], device))
             starts += (count + 1) * outputs
@@ -151,7 +152,7 @@ def layer_kernel(inputs: int, outputs: int, width: int, start: int, hidden: bool
     def layer(
         thread: int,
         inputs: wp.array3d[float],
-        noise: wp.array2d[float],
+        noise: wp.array[float],
         offset: wp.array[wp.int64],
         shared: wp.array2d[float],
         scale: wp.array2d[float],
@@ -161,7 +162,7 @@ def layer_kernel(inputs: int, outputs: int, width: int, start: int, hidden: bool
     @wp.kernel(module="unique", enable_backward=False, grid_stride=False)  # type: ignore[untyped-decorator]
     def kernel(
         x: wp.array3d[float],  # [rows, width, inputs]
-        noise: wp.array2d[float],
+        noise: wp.array[float],  # begins here
         offset: wp.array[wp.int64],  # [rows]
         shared: wp.array2d[float],  # [rows * width, outputs]
         scale: wp.array2d[float],  # [rows, width]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ees_mpi.contracts import Say
 from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, missing_memory_is_refused
+from ees_mpi.tasks.mujoco.buffers import Buffers, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels
 from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
@@ -20,11 +20,14 @@ FEW_WORLDS = 64  # robots from whose memory that of one is calculated
 
 
 def bytes_of_a_row(tools: Toolkit, task: WalkingTask, robot_model: RobotModel, width: int, buffers: Buffers) -> int:
-    """Return the memory of `width` robots with their noise, calculated from a few robots; also compiles the kernels."""
+    """Return the memory of `width` robots with their noise, calculated from a few robots; also compiles the kernels.
+
+    Whether the noise will be copied, for a std of each parameter, is not known yet: there must be room for it.
+    """
     few = robot_model.many(tools, FEW_WORLDS, buffers)
     few.step()
     tools.warp.synchronize_device(tools.device)
-    of_a_world = -(-(1 + SCRATCH) * few.bytes() // FEW_WORLDS) + 4 * 4 * sum(task.layers)
+    of_a_world = -(-few.bytes() // FEW_WORLDS) + 4 * 4 * sum(task.layers)
     return width * of_a_world + 4 * task.parameters
 
 

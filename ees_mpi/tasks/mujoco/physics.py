@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.outcomes import Singles
-from ees_mpi.tasks.mujoco.buffers import Buffers, overflow_message
+from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, overflow_message
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
 
@@ -90,8 +90,8 @@ class Physics:
         return float(self._carried["time"][0])
 
     def bytes(self) -> int:
-        """Return the memory of the robots' state, as far as its arrays tell."""
-        return _bytes(self.data)
+        """Return the memory of the robots while they step, calculated from the arrays of their state."""
+        return (1 + SCRATCH) * _bytes(self.data)
 
 
 def _bytes(part: Any) -> int:

@@ -117,10 +117,7 @@ def noise_rows(rows: int, size: int, device: Any) -> Any:
 
 
 def gather_rows(table: Any, offset: Any, rows: Any, stds: Singles | None = None) -> None:
-    """Copy table[offset[r] : offset[r] + size] into rows[r], float32[R, size], for all r; times `stds` [D], if given.
-
-    The last few entries of a row may be unused; where they would be behind the end of the table, they repeat its end.
-    """
+    """Copy table[offset[r] : offset[r] + size] to all rows[r], float32[R, size]; times `stds` [D], if given."""
     import torch
 
     size = rows.shape[1]
@@ -128,7 +125,7 @@ def gather_rows(table: Any, offset: Any, rows: Any, stds: Singles | None = None)
     step = max(1, CHUNK // size)
     for first in range(0, len(rows), step):
         part = rows[first : first + step]
-        places = (offset[first : first + step, None] + along).view(-1).clamp_(max=len(table) - 1)
+        places = (offset[first : first + step, None] + along).view(-1)
         torch.index_select(table, 0, places, out=part.view(-1))
         if stds is not None:
             part[:, : len(stds)] *= torch.from_numpy(stds).to(rows.device)

@@ -61,7 +61,7 @@ class ManyRobots(Protocol):
         ...
 
     def bytes(self) -> int:
-        """Return the memory of the robots' state, as far as its arrays tell."""
+        """Return the memory of the robots while they step."""
         ...
 
 

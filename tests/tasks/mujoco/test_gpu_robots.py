@@ -1,15 +1,16 @@
 """Whole batches of the paper's robots in MuJoCo Warp, on the CPU: the arithmetic of a GPU without its graphs."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
 import pytest
-from support.gpu_batch import mixed_batch, on_the_cpu, table
+from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts
+from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row
 from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks
 
 STEPS = 13  # graphs of ten steps do not divide 13
@@ -46,6 +47,25 @@ def test_a_batch_in_several_passes_gives_what_single_rollouts_give(tools: Toolki
         assert (outcome.observations is None) == (expected.observations is None)
         if outcome.observations is not None and expected.observations is not None:
             np.testing.assert_allclose(outcome.observations, expected.observations, rtol=2e-3, atol=2e-2)
+
+
+def test_a_std_of_each_parameter_moves_robots_like_one_std_of_all(tools: Toolkit) -> None:
+    task, robot_model = build("ant")
+    rollouts = GpuRollouts(tools, task, robot_model, 5, table(task), 4, 2, Buffers(1, 1))
+    one = mixed_batch(task)
+    batches = one, dataclasses.replace(one, std=np.nan, stds=np.full(task.parameters, STD, np.float32)), one
+    statistics = np.zeros(task.observation_dim), np.ones(task.observation_dim)
+    first, second, third = ([o.behavior for o in rollouts.evaluate_batch(batch, *statistics)] for batch in batches)
+    rollouts.close()
+    np.testing.assert_allclose(second, first, atol=1e-4)
+    assert third == first
+
+
+def test_the_papers_robots_take_the_memory_of_their_arrays_only(tools: Toolkit) -> None:
+    task, robot_model = build("ant")
+    robots = robot_model.many(tools, 64, Buffers(1, 1))
+    per_world = robots.bytes() // 64 + 16 * sum(task.layers)
+    assert bytes_of_a_row(tools, task, robot_model, 2, Buffers(1, 1)) == 2 * per_world + 4 * task.parameters
 
 
 def test_noisy_walks_are_recorded_step_by_step(tools: Toolkit) -> None:

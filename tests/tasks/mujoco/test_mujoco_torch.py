@@ -1,6 +1,7 @@
 """The parts of the GPU evaluator that are plain torch, on the CPU."""
 
 import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -80,6 +81,19 @@ def test_batched_policies_equal_the_policy_of_each_individual(kind: str, width: 
         start = batch.offset[member]
         single.load(means[parent[member]] + np.float32(std) * sign[member] * noise[start : start + SIZE])
         np.testing.assert_allclose(action[world], single.act(observation[world]), atol=1e-5, rtol=1e-5)
+
+
+def test_offsets_reach_behind_the_numbers_that_32_bits_count(tmp_path: Path) -> None:
+    policies, offset, observation = policies_of("table"), 2**31 + 5, torch.ones(1, 5)
+    far = np.memmap(tmp_path / "sparse", np.float32, "w+", shape=offset + SIZE + 3)
+    far[offset : offset + SIZE] = table()[:SIZE]
+    pairs = [(torch.from_numpy(far)[None], offset), (upload_table(table(), "cpu")[None], 0)]
+    actions = []
+    for noise, start in pairs:
+        policy = policies(LAYERS, 1, 1, 1, noise, torch.tensor([start]))
+        policy.load(np.zeros((1, SIZE), np.float32), np.ones(1, np.float32), np.zeros(1, np.int64))
+        actions.append(policy.act(observation).tolist())
+    assert actions[0] == actions[1]
 
 
 def results(**settings: Any) -> tuple[Any, Any]:
