@@ -1,4 +1,4 @@
-"""Whole batches of the paper's robots in MuJoCo Warp, on the CPU: the arithmetic of a GPU without its graphs."""
+"""Whole batches of the paper's robots by Warp on the CPU: the kernels of a GPU without its graphs."""
 
 import dataclasses
 from typing import Any

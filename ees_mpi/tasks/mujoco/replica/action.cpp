@@ -37,9 +37,9 @@ struct Turn {  // a rotation; its columns are the axes of a link
 
 struct Motion {
   Vec turn;
-  float unused;
+  float unused;  // memory is read in fours
   Vec speed;
-  float padding;
+  float unused_too;
 };
 
 struct Link {  // relative to O
@@ -60,7 +60,7 @@ struct Contact {
 
 struct alignas(16) Row {
   float J[WIDE], X[WIDE];  // WIDE: DOFS, rounded up to four parts
-  float missing, own, impulse, unused;
+  float missing, own, impulse, unused;  // the speed that is asked for, 1 / (J . X), and the impulse so far
 };
 
 struct Part {  // of a row, for one lane
@@ -152,8 +152,8 @@ for (int step = 0; step < steps || step == 0; ++step) {
       speed = {w.v[0], 0, w.v[1]};
     } else {
       const float* q = w.q + 3;
-      const float size = 1 / sqrtf(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
-      const float a = q[0] * size, b = q[1] * size, c = q[2] * size, d = q[3] * size;
+      const float scale = 1 / sqrtf(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+      const float a = q[0] * scale, b = q[1] * scale, c = q[2] * scale, d = q[3] * scale;
       axes.x = {a * a + b * b - c * c - d * d, 2 * (b * c + a * d), 2 * (b * d - a * c)};
       axes.y = {2 * (b * c - a * d), a * a - b * b + c * c - d * d, 2 * (c * d + a * b)};
       axes.z = {2 * (b * d + a * c), 2 * (c * d - a * b), a * a - b * b - c * c + d * d};
@@ -485,8 +485,8 @@ for (int step = 0; step < steps || step == 0; ++step) {
       const Vec turn = {w.v[3 % DOFS], w.v[4 % DOFS], w.v[5 % DOFS]}, v = {q[1], q[2], q[3]};
       const float speed = turn.length(), angle = 0.5f * TIME_STEP * speed, c = cosf(angle);
       const Vec s = turn * (speed > 0 ? sinf(angle) / speed : 0.0f), u = s * q[0] + v * c + v.cross(s);
-      const float a = q[0] * c - v.dot(s), size = 1 / sqrtf(a * a + u.dot(u));
-      q[0] = a * size, q[1] = u.x * size, q[2] = u.y * size, q[3] = u.z * size;
+      const float a = q[0] * c - v.dot(s), scale = 1 / sqrtf(a * a + u.dot(u));
+      q[0] = a * scale, q[1] = u.x * scale, q[2] = u.y * scale, q[3] = u.z * scale;
     }
   }
   SYNC;
@@ -505,16 +505,16 @@ if (lane == 0) {
   Vec speed;
   if (PLANAR) {
     const float lag = TIME_STEP * w.v[2], theta = w.q[2] - lag;  // Bullet's links are one physics step late
-    const float near = theta - 2 * PI * rintf(theta / (2 * PI));
-    const bool upright = fabsf(near) <= PI / 2;
-    roll = upright ? 0 : near > 0 && near < 2 * PI / 3 ? -PI : PI;
-    pitch = upright ? near : near > 0 ? PI - near : -PI - near;
+    const float angle = theta - 2 * PI * rintf(theta / (2 * PI));
+    const bool upright = fabsf(angle) <= PI / 2;
+    roll = upright ? 0 : angle > 0 && angle < 2 * PI / 3 ? -PI : PI;
+    pitch = upright ? angle : angle > 0 ? PI - angle : -PI - angle;
     yaw = upright ? 0 : PI;
     rise = w.q[1] - TIME_STEP * w.v[1];
     speed = {w.v[0] - lag * w.v[1], 0, w.v[1] + lag * w.v[0]};
   } else {
-    const float *q = w.q + 3, size = 1 / sqrtf(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
-    const float a = q[0] * size, b = q[1] * size, c = q[2] * size, d = q[3] * size, sine = 2 * (a * c - b * d);
+    const float *q = w.q + 3, scale = 1 / sqrtf(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
+    const float a = q[0] * scale, b = q[1] * scale, c = q[2] * scale, d = q[3] * scale, sine = 2 * (a * c - b * d);
     const bool down = sine <= -0.99999f, up = sine >= 0.99999f;
     roll = down || up ? 0 : atan2f(2 * (c * d + a * b), a * a - b * b - c * c + d * d);
     pitch = down ? -PI / 2 : up ? PI / 2 : asinf(sine);
