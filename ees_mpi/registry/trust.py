@@ -121,7 +121,10 @@ def require(value: Any, key: str) -> None:
     """Raise a TrustError if a text came from a file, and what it names may not run."""
     if _is_foreign(value):
         what = "the run file names this code" if ":" in value else "only the run file has this setting"
-        unknown = f"{what}, you have not trained with it as it is now, and it is not run without your consent"
+        unknown = (
+            f"{what}, you have not trained with it as it is now and in the folder where it is now, and it is not run "
+            "without your consent"
+        )
         if ":" in value and not _has_file(str(value)):
             unknown = f"{what}, and Python finds no such file from here: go to its folder, or set PYTHONPATH=FOLDER"
         place = repr(key)[1:-1]  # in one line: the file may have named it

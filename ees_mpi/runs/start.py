@@ -97,6 +97,8 @@ class RunToTrain:
             except ConfigError:  # perhaps the command was corrected after its first generation had failed
                 if has_results(path):
                     raise
+        elif self.resume:
+            config = replace(config, notes=(*config.notes, f"there is no {path} to resume: a new run begins"))
         return self._new(path, config, begin)
 
     def _path(self, config: Config) -> Path:

@@ -108,6 +108,16 @@ def test_other_ranks_unmask_code_that_depends_on_its_process_and_several_rollout
     assert two.stdout.count(f"digest: {alone}") == 2
 
 
+def test_resume_says_that_there_is_nothing_to_resume(tmp_path: Path) -> None:
+    out = tmp_path / "run.h5"
+    asked = RunToTrain("interference-maxvar", TINY, out, resume=True)
+    assert f"there is no {out} to resume: a new run begins" in asked.prepare().config.notes
+    program.train(out)
+    again = asked.prepare()
+    again.close()
+    assert not any("resume" in note for note in again.config.notes)
+
+
 def test_the_loser_of_two_first_writers_is_told_that_the_file_exists_now(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     loser = RunToTrain("interference-maxvar", TINY, out, resume=True).prepare()
