@@ -181,6 +181,4 @@ def commit(
 
 def _interrupted(ranks: Ranks, state: State) -> EesError:
     by = ranks.stopped_by or "another rank's signal"
-    return collective(
-        Interrupted(f"interrupted by {by}; {state.generation} generations are saved, and resume will go on")
-    )
+    return collective(Interrupted(f"interrupted by {by}; {state.generation} generations are saved"))

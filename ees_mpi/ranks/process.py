@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -25,6 +25,7 @@ STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the fir
 TURN_SECONDS, MAX_TURN = 0.5, 8.0  # between the last messages of two ranks
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
+WHEN_TERMINATED: list[Callable[[], None]] = []  # called in the handler of SIGTERM
 # The limit for threads and exit handlers of the user's code (0: none), and a pause at the very end.
 END = {"seconds": 1800.0, "pause": 0.0}
 OUTLAST: list[int] = []  # processes of this node that end before that pause
@@ -165,6 +166,8 @@ def interrupted() -> int:
 def _note(number: int, frame: FrameType | None) -> None:
     again = number == signal.SIGINT and number in NOTED
     NOTED.append(number)
+    for act in [*WHEN_TERMINATED] if number == signal.SIGTERM else ():
+        act()
     if again:
         raise KeyboardInterrupt
 

@@ -135,15 +135,9 @@ class CountedOutcomes(dict[int, Outcome]):
 def on_terminal(stream: TextIO) -> bool:
     """Return True if a stream can show a bar: it is a terminal or the output of a notebook.
 
-    Under mpirun every rank has a pseudo-terminal: ask for mpirun's own.
+    Under mpirun every rank has a pseudo-terminal, but mpirun shows whole lines only, and a bar ends no line.
     """
     if type(stream).__module__.startswith("ipykernel."):
         return True
-    if getattr(stream, "closed", False) or not stream.isatty():  # a stream of the user may have no `closed`
-        return False
-    if not launched()[0]:
-        return True
-    try:
-        return os.readlink(f"/proc/{os.getppid()}/fd/1").startswith(("/dev/pts/", "/dev/tty"))
-    except OSError:
-        return False
+    closed = getattr(stream, "closed", False)  # a stream of the user may have no `closed`
+    return not closed and stream.isatty() and not launched()[0]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts
+from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.rollouts import starts_note
@@ -19,11 +19,13 @@ from ees_mpi.registry.plugins import digests, sources
 from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
+from ees_mpi.runs.last_words import LastWords, how_to_continue
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, PrepareRun
 from ees_mpi.store.layout import axis_sizes
 from ees_mpi.training import Job, open_job, train
 
+LARGE_TABLE = 2**24  # random numbers: about half a second on one core
 Say = Callable[[str], None]
 
 
@@ -88,6 +90,8 @@ def run_session(
         if prepared and prepared.writer and (warning := prepared.writer.pop_warning()):
             say(f"warning: {warning}")
         if not ranks.any(prepared is not None and prepared.finished):
+            if prepared and config.noise.size >= LARGE_TABLE and config.method.name != "maml":
+                say(f"{prepared.path}: a table of {config.noise.size:,} random numbers is being made")
             fingerprint = machine.fingerprint(uses_torch(config))
             ranks.check_alike(fingerprint)
             with before_rollouts():
@@ -110,6 +114,7 @@ def run_session(
             _check_there(ranks, prepared)
             if callback:
                 callback.check(ranks)
+            raise collective(Interrupted(f"{error}, {how_to_continue(received['path'])}")) from None
         raise
     except BaseException:
         with suppress(OSError):
@@ -150,13 +155,15 @@ def _train(
             _greet(ranks, prepared, here, job.device, say)
             writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
             notes = note_code(job.config.tables(), digests())
-    if not writer:
+    if not writer or not prepared:
         train(job, state, None)
         return
     shown = Progress(job.config, state.generation, writer.pop_warning)
-    with shown, tensorboard.curves(curves, writer.path, state.generation) as draw:
+    words = LastWords(prepared.path, state.generation)
+    with shown, words, tensorboard.curves(curves, writer.path, state.generation) as draw:
 
         def report(record: Record) -> None:
+            words.generations = record.generation + 1
             shown.update(record)
             draw(record)
             if callback:
@@ -173,7 +180,9 @@ def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: st
     config, first = prepared.config, int(prepared.state["generation"])
     size = config.population.size
     workers = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
-    say(f"{prepared.path}: generations {first} to {config.run.generations} on {workers}")
+    rollouts = size * config.task.rollouts * config.method.rollouts
+    said = f"{prepared.path}: generations {first} to {config.run.generations} begin on {workers}"
+    say(f"{said}, with {rollouts:,} rollout{'s' * (rollouts > 1)} each")
     for note in config.notes:
         say(f"note: {note}")
     if not prepared.sessions and (note := starts_note(config)):

@@ -1,6 +1,10 @@
-"""Progress is a bar on a terminal and in a notebook, and a line every few seconds in a log file."""
+"""Progress is a bar on a terminal and in a notebook, and a line every few seconds in a log file and under mpirun."""
 
 import io
+import os
+import shlex
+import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +14,10 @@ import pytest
 from support.program import done
 from support.small_runs import trained
 
+import ees_mpi
 from ees_mpi.config import Config
 from ees_mpi.ranks import Ranks
-from ees_mpi.runs import progress
+from ees_mpi.runs import last_words, progress, session
 from ees_mpi.tasks import interference
 from ees_mpi.terminal import clock, pace
 
@@ -30,6 +35,55 @@ def test_notebooks_get_bars_and_logs_lines(stream: type[io.StringIO], bar: bool,
         trained(config, shower.update)
     assert "6/6" in shown.getvalue()
     assert shown.getvalue().startswith("generation ") is not bar
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_mpirun_shows_whole_lines_only_so_its_ranks_show_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert progress.on_terminal(Terminal())
+    monkeypatch.setattr(progress, "launched", lambda: (2, 0, "mpirun"))
+    assert not progress.on_terminal(Terminal())
+
+
+def test_a_run_says_what_it_does_before_the_first_generation_is_done(
+    tiny: Callable[..., Config],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(session, "LARGE_TABLE", 5000)
+    config = tiny("interference-maxvar", "run.fsync=false")
+    ees_mpi.train(config, tmp_path / "run.h5", on_generation=lambda record: said.append(capsys.readouterr().out))
+    table, begin = said[0].splitlines()
+    assert "5,000 random numbers" in table
+    assert "generations 0 to 6" in begin and "1 rank" in begin and "20 rollouts" in begin
+
+
+def test_the_terminal_of_mpirun_gets_the_last_words_of_a_run_that_it_ends(
+    tiny: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After Ctrl-C, mpirun itself shows nothing of what its ranks print."""
+    reader, terminal = os.openpty()
+    os.set_blocking(reader, False)
+    out = tmp_path / "my run.h5"
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stderr=terminal) as mpirun:
+        monkeypatch.setattr(os, "getppid", lambda: mpirun.pid)
+        monkeypatch.setattr(last_words, "launched", lambda: (1, 0, "mpirun"))
+        with pytest.raises(ees_mpi.Interrupted, match="by SIGTERM; 3 generations are saved") as stopped:
+            ees_mpi.train(
+                tiny("interference-maxvar", "run.fsync=false"),
+                out,
+                on_generation=lambda record: record.generation == 2 and os.kill(os.getpid(), signal.SIGTERM),
+            )
+        said = os.read(reader, 10_000).decode()
+    how = f"3 generations are saved, and `ees-mpi resume {shlex.quote(str(out))}` continues the run"
+    assert said.strip() == f"ees-mpi: interrupted; {how}" and how in str(stopped.value)
+    os.close(reader)
+    os.close(terminal)
 
 
 def test_an_output_that_the_code_of_the_user_has_closed_does_not_stop_a_run(tiny: Callable[..., Config]) -> None:
