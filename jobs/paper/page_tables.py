@@ -1,7 +1,7 @@
 """The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import heritability
 import numpy as np
@@ -11,8 +11,10 @@ from plan import WORK
 from rules import LATE, SIX
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
-FIRST_STEPS = {"full": "plain Adam", "gentle": "gentle rule", "trust": "trust"}
-STARTS = {"random": "random mean", MAXVAR: MAXVAR, MAXENT: MAXENT, STANDARD: "control: standard ES"}
+STARTS = {"random": "random network", MAXENT: "network of MaxEnt", STANDARD: "network of standard ES"}
+RULES = {"released": "released rules", "text": "text's rules"}
+PERCENT = ("share", "realised", "reliable")  # columns of heritability.csv
+INHERITED = {"heritable variance": "heritable", "share": "share", "passed on": "realised"}
 ONE_RULE: dict[str, tuple[str, ...]] = {
     "standard ES, L2 0.005": (STANDARD, "released"),
     "MaxEnt, released rules": (MAXENT, "released"),
@@ -41,6 +43,21 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: s
     return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
 
 
+def grouped(first: str, groups: Mapping[str, Sequence[Row]], shown: Mapping[str, str]) -> str:
+    """Return a table with a row for each group of measurements; `shown` has its headings, and their columns."""
+    how = {each: (0, 100, " %") if each in PERCENT else (0,) for each in shown.values()}
+    table = [
+        (f"{name} ({count(rows)})", *(spread(column(rows, each), *how[each]) for each in shown.values()))
+        for name, rows in groups.items()
+    ]
+    return lines((first, *shown), table)
+
+
+def count(runs: Sequence[Row]) -> str:
+    """Return the number of some runs in words."""
+    return f"{len(runs)} run{'s' * (len(runs) > 1)}"
+
+
 def one_rule(rows: Sequence[Row]) -> str:
     """Return the distance at generations 20 to 29, and the balance: one rule alone, and all of them."""
     table = []
@@ -48,7 +65,7 @@ def one_rule(rows: Sequence[Row]) -> str:
         chosen = early(rows, *which)
         cells = (spread(column(chosen, f"{name}_20_29"), digits) for name, digits in (("distance", 1), ("balance", 2)))
         table.append((words, f"{len(chosen)}", *cells))
-    return lines(("cheetah, seeds 0 to 5, generations 20 to 29", "runs", "distance", "balance"), table)
+    return lines(("cheetah, 30 generations", "runs", "distance", "balance"), table)
 
 
 def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str, str], list[Row]]:
@@ -64,21 +81,28 @@ def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str, str], 
 
 
 def seeding(rows: Sequence[Row]) -> str:
-    """Return the table of seeding: mean x after so many updates, means over the seeds."""
-    updates, table = (0, 5, 10, 20), []
-    for whose in ("released", "text"):
-        order = {name: place for place, name in enumerate((*STARTS, *FIRST_STEPS))}
-        groups = sorted(seeding_runs(rows, whose).items(), key=lambda each: (order[each[0][0]], order[each[0][2]]))
-        for (start, how, first), runs in groups:
-            cells = [f"{round(np.mean(column(runs, f'x_{update}')), 2) + 0:.2f}" for update in updates]  # no minus zero
-            table.append((whose, STARTS[start] + how, FIRST_STEPS[first], f"{len(runs)}", *cells))
-    return lines(("rules", "start", "first steps", "runs", *map(str, updates)), table)
+    """Return the table of seeding: mean x after so many updates with plain Adam, means over the seeds."""
+    updates, table = (5, 20), []
+    for whose, words in RULES.items():
+        found = {
+            (start, how): runs for (start, how, first), runs in seeding_runs(rows, whose).items() if first == "full"
+        }
+        for (start, how), runs in sorted(found.items(), key=lambda each: list(STARTS).index(each[0][0])):
+            cells = [f"{round(np.mean(column(runs, f'x_{update}')), 1) + 0:.1f}" for update in updates]  # no minus zero
+            table.append((f"{words}: {STARTS[start]}{how}", f"{len(runs)}", *cells))
+    return lines(("standard ES begins with", "runs", "x after 5 updates", "after 20"), table)
 
 
-def adapted(runs: Sequence[Row]) -> list[float]:
-    """Return the distance after adaptation of each run, the mean of left and right."""
-    both = [column([row], "adapt_left") + column([row], "adapt_right") for row in runs]
+def adapted(runs: Sequence[Row], ending: str = "") -> list[float]:
+    """Return the distance after adaptation of each run, the mean of left and right; `_best`: from its own start."""
+    both = [column([row], f"adapt_left{ending}") + column([row], f"adapt_right{ending}") for row in runs]
     return [sum(each) / 2 for each in both if len(each) == 2]
+
+
+def wrong_side(runs: Sequence[Row]) -> tuple[int, int]:
+    """Return how many evaluations of adapted runs end on the wrong side, and how many there are."""
+    every = 20 * len(runs)
+    return every - int(sum(sum(column(runs, f"adapt_{way}_wanted")) for way in ("left", "right"))), every
 
 
 def adaptation_kind(row: Row) -> tuple[str, str, str]:
@@ -95,46 +119,38 @@ def adaptation_groups(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Ro
     for row in select(rows, robot="cheetah", engine="mujoco"):
         if row["adapt_left"] and row["direction"] in ("", "0") and row["changed"] == "":
             found.setdefault(adaptation_kind(row), []).append(row)
-    return dict(sorted(found.items(), key=lambda each: (each[0][0] != "text", each[0][1], int(each[0][2]))))
+    return dict(sorted(found.items(), key=lambda each: (*each[0][:2], int(each[0][2]))))
 
 
 def adaptation(rows: Sequence[Row]) -> str:
-    """Return the table of adaptation: the best of 40 mutations, from the start of training and from ten others."""
+    """Return the table of adaptation: from the start of training and from ten others, means of left and right."""
     table = []
     for (whose, algorithm, length), runs in adaptation_groups(rows).items():
-        for way in ("left", "right"):
-            done = [row for row in runs if row[f"adapt_{way}"]]
-            found = (column(done, f"adapt_{way}{end}") for end in ("_best", ""))
-            cells = [f"{np.mean(values):.1f}" if values else "-" for values in found]
-            cells.append(f"{sum(column(done, f'adapt_{way}_wanted')):.0f} of {10 * len(done)}")
-            table.append((whose, f"{algorithm}, {way}", length, f"{len(done)}", *cells))
-    head = ("rules", "", "generations", "runs", "best of 40, from the training's start")
-    return lines((*head, "the same mutation, ten other starts", "starts that end on the wanted side"), table)
+        how = f", {RULES[whose]}, {length} generations" if whose in RULES else f", {length} iterations"
+        cells = [f"{np.mean(found):.1f}" if (found := adapted(runs, ending)) else "-" for ending in ("_best", "")]
+        table.append((f"{algorithm}{how} ({count(runs)})", *cells, "{} of {}".format(*wrong_side(runs))))
+    return lines(("trained by", "own start", "ten others", "wrong side"), table)
 
 
 def bullet(rows: Sequence[Row]) -> str:
-    """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, sides, directions."""
+    """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, and sides or ring."""
     homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
     groups: dict[str, list[tuple[Row, Row]]] = {}
     for row in select(rows, kind="sample", engine="bullet", population="100"):
         if home := homes.get(row["start_digest"]):
-            length = home["generations"] if int(home["generations"]) < 95 else "95 to 100"
-            whose = f"{home['rules']} rules" if home["rules"] != "other" else f"text rules but {home['changed']}"
-            name = f"{row['robot']}, {home['algorithm']}, {whose}, {length} generations"
-            groups.setdefault(name, []).append((row, home))
+            length = f", {home['generations']} generations" if int(home["generations"]) < 95 else ""
+            whose = RULES.get(home["rules"], f"text's rules but {home['changed']}")
+            groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}{length}", []).append((row, home))
     table = []
     for name, pairs in sorted(groups.items(), reverse=True):
-        seeds = sorted(int(home["seed"]) for _, home in pairs)
-        engines = list(zip(*pairs, strict=True))
-        cells = [f"{np.mean(column(each, 'distance_last')):.1f}" for each in engines]
         ratios = [number(row, "distance_last") / number(home, "distance_last") for row, home in pairs]
         if "cheetah" in name:
-            shown = [spread(column(each, "left_last"), 0, 100, " %") for each in engines]
+            shown = [f"{100 * np.mean(column(each, 'left_last')):.0f} %" for each in zip(*pairs, strict=True)]
         else:
-            shown = [spread(rings(each, "_last"), 2) for each in engines]
-        table.append((name, ", ".join(map(str, seeds)), *cells, spread(ratios, 2), *shown))
-    head = ("means, trained in the replica", "seeds", "distance in Bullet", "in the replica", "ratio, by run")
-    return lines((*head, "left share or ring over distance, Bullet", "the same, replica"), table)
+            shown = [f"{np.mean(rings(each, '_last')):.2f}" for each in zip(*pairs, strict=True)]
+        table.append((name, f"{len(pairs)}", spread(ratios, 2), ", ".join(shown)))
+    head = ("trained in the replica", "runs", "distance, Bullet over replica")
+    return lines((*head, "sides or ring: Bullet, replica"), table)
 
 
 def rings(runs: Sequence[Row], ending: str = LATE) -> list[float]:
@@ -164,34 +180,31 @@ def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
     elsewhere, table = by_arm(measured, "mean"), []
     for arm, runs in by_arm(rows, "run").items():
         if all(number(row, "generations") >= 100 for row in runs.values()):
-            even, trainings = sum(map(rules.has_ring, runs.values())), list(runs.values())
-            others = [elsewhere.get(arm, {}).get(seed, {}).get("ring", "") for seed in runs]
-            cells = [f"{min(runs)} to {max(runs)}", f"{even} of {len(runs)}", _each(rings(trainings)), _each(others)]
-            cells += [spread(column(trainings, f"distance{LATE}")), _each(column(trainings, "correlation_last"))]
-            table.append((ARMS["ant"][arm], *cells))
-    head = ("how the ant was trained", "seeds", "runs with an even ring", "ring", "ring from 20 other starts")
-    return lines((*head, "distance", "correlation of x and y"), table)
+            even, others = sum(map(rules.has_ring, runs.values())), column(elsewhere.get(arm, {}).values(), "ring")
+            cells = [f"{even} of {len(runs)}", f"{sum(ring >= rules.RING for ring in others)} of {len(others)}"]
+            table.append((ARMS["ant"][arm], *cells, spread(column(runs.values(), f"distance{LATE}"), 0)))
+    return lines(("how the ant was trained", "even rings", "even from other starts", "distance"), table)
 
 
-def starts_table(measured: Sequence[Row], robot: str) -> str:
-    """Return what 200 mutations do from 20 unseen starts, by arm and seed."""
-    digits = {"heritable": 0, "interaction": 0, "share": 2, "consistency": 2, "realised": 2}
-    if robot == "ant":
-        digits |= {"reliable": 0, "reliable_sectors": 0, "ring": 2, "distance": 1, "distance_of_means": 1}
-    else:
-        digits |= {"left": 0, "right": 0, "best_elsewhere": 1, "distance": 1, "distance_of_means": 1}
-    percent = ("reliable", "left", "right")
-    names, table = ARMS[robot], []
+def by_training(measured: Sequence[Row], robot: str) -> dict[str, list[Row]]:
+    """Return what 200 mutations do from 20 unseen starts in the replica, by arm; runs before a plan are their own."""
+    found: dict[str, list[Row]] = {}
     for arm, runs in by_arm(measured, "mean", robot).items():
-        for seed, row in runs.items():
-            cells = []
-            for name, places in digits.items():
-                scale, unit = (100, " %") if name in percent else (1, "")
-                cells.append(f"{scale * float(row[name]):.{places}f}{unit}" if row[name] else "-")
-            where = " (Bullet, 48 x 8)" if row["engine"] == "bullet" else ""
-            table.append((f"{names[arm]}{where}", f"{seed}", *cells))
-    heads = {"reliable_sectors": "sectors", "distance_of_means": "of means", "best_elsewhere": "best elsewhere"}
-    return lines(("how it was trained", "seed", *(heads.get(name, name) for name in digits)), table)
+        for seed, row in sorted(runs.items(), reverse=True):
+            before = ", before the plan" if (robot, arm) == ("ant", "four") and seed not in rules.ANTS else ""
+            if row["engine"] == "mujoco":
+                found.setdefault(f"{ARMS[robot][arm]}{before}", []).append(row)
+    return found
+
+
+def reliable(measured: Sequence[Row]) -> str:
+    """Return how many mutations of the ants are reliable, and in how many sectors."""
+    table = []
+    for name, rows in by_training(measured, "ant").items():
+        sectors = column(rows, "reliable_sectors")
+        cells = [spread(column(rows, "reliable"), 0, 100, " %"), spread(sectors, 0)]
+        table.append((name, *cells, f"{sum(each == rules.SECTORS for each in sectors)} of {len(rows)}"))
+    return lines(("how the ant was trained", "reliable mutations", "sectors", "runs with all eight"), table)
 
 
 def fourth(measured: Sequence[Row]) -> str:
@@ -224,28 +237,19 @@ def fourth(measured: Sequence[Row]) -> str:
     return lines(("claim of the fourth plan", "here", "verdict"), table)
 
 
-def _each(values: Sequence[float | str], digits: int = 2) -> str:
-    return ", ".join("-" if value == "" else f"{float(value):.{digits}f}" for value in values)
-
-
 def means(rows: Sequence[Row], measured: Sequence[Row]) -> str:
-    """Return the older measurements of trained means, without the arms of an experiment."""
+    """Return the older measurements of trained means by how they were trained, without the arms of an experiment."""
     homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    cells = []
+    groups: dict[str, list[Row]] = {}
     for row in old_means(measured):
-        name = row["mean"]
-        if home := homes.get(row["digest"]):
-            name = f"{home['robot']}, {home['algorithm']}, seed {home['seed']}"
-            learned = home["algorithm"] == "MAML"
-            name += ", text's rules" if home["rules"] == "text" and not learned else ""
-            unit = "iterations" if learned else "generations"
-            name += f", {home['generations']} {unit}" if home["generations"] != "100" else ""
-        name += f", {row['mutations']} from {row['starts']} in Bullet" if row["engine"] == "bullet" else ""
-        names = ("heritable", "share", "consistency", "kept", "best_elsewhere", "distance")
-        shown = {key: f"{value:.0f}" if abs(value := float(row[key])) >= 10 else f"{value:.2g}" for key in names}
-        shown["share"] += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
-        cells.append((name, *shown.values()))
-    return lines(("mean", "heritable", "share", "consistency", "kept", "best elsewhere", "distance"), cells)
+        home = homes[row["digest"]]
+        name, learned = f"{home['robot']}, {home['algorithm']}", home["algorithm"] == "MAML"
+        name += ", text's rules" if home["rules"] == "text" and not learned else ""
+        short = not learned and int(home["generations"]) < 95
+        name += f", {home['generations']} generations" if short else ""
+        groups.setdefault(name + ", in Bullet" * (row["engine"] == "bullet"), []).append(row)
+    shown = {"heritable variance": "heritable", "share": "share", "distance": "distance"}
+    return grouped("network", dict(sorted(groups.items(), reverse=True)), shown)
 
 
 def old_means(measured: Sequence[Row]) -> list[Row]:
@@ -255,27 +259,18 @@ def old_means(measured: Sequence[Row]) -> list[Row]:
 
 
 def arms(measured: Sequence[Row]) -> str:
-    """Return the arms of the experiment with two starts, with a number for each seed."""
-    found, cells = heritability.arms(measured), []
-    for robot, bullet, arm in sorted(found, key=lambda key: (*key[:2], list(heritability.ARMS).index(key[2]))):
-        rows = [row for _, row in sorted(found[robot, bullet, arm].items())]
-        ways = [[100 * float(row[way]) for way in ("left", "right", "quarter") if row[way]] for row in rows]
-        sides = ", ".join(" / ".join(f"{share:.0f}" for share in each) for each in ways)
-        digits = {"heritable": 0, "share": 2, "consistency": 2, "interaction": 0, "realised": 2, "distance": 0}
-        shown = [_each([row[name] for row in rows], places) for name, places in digits.items()]
-        elsewhere = _each([row["best_elsewhere"] for row in rows], 0)
-        cells.append((f"{robot}, {arm}{', in Bullet' * bullet}", *shown, sides, elsewhere))
-    where = "left / right (ant: commonest quarter), %"
-    head = ("heritable", "share", "consistency", "interaction", "realised", "distance", where, "best elsewhere")
-    return lines(("arm, seeds in order", *head), cells)
+    """Return the arms of the experiment with two starts, measured in the replica."""
+    found = heritability.arms(measured)
+    order = sorted(found, key=lambda key: (key[0] == "ant", list(heritability.ARMS).index(key[2])))
+    groups = {f"{robot}, `{arm}`": [*found[robot, bullet, arm].values()] for robot, bullet, arm in order if not bullet}
+    return grouped("arm", groups, INHERITED)
 
 
 def tests(measured: Sequence[Row]) -> str:
     """Return the planned tests of that experiment, on both engines."""
     cells = [
-        (f"{arm}{', in Bullet' * bullet}", *(text for over, p in each for text in (str(over), f"{p:.2g}")))
+        (f"`{arm}`{', in Bullet' * bullet}", *(f"{over}, p = {p:.2g}" for over, p in each))
         for bullet in (False, True)
         for arm, each in heritability.planned(heritability.arms(measured), bullet).items()
     ]
-    head = ("heritable variance over that of `fixed` (90 % interval)", "p", "share over that of `fixed`", "p")
-    return lines((f"arm, {heritability.SEEDS} seeds", *head), cells)
+    return lines(("arm", "heritable variance over that of `fixed`", "share over that of `fixed`"), cells)

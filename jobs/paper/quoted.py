@@ -98,9 +98,8 @@ def others(rows: Sequence[Row]) -> Numbers:
     found: Numbers = {}
     for (whose, name, length), runs in tables.adaptation_groups(rows).items():
         key = f"adapt.{'' if whose == '-' else f'{whose}.'}{name}.{length}"
-        wanted = sum(sum(column(runs, f"adapt_{way}_wanted")) for way in ("left", "right"))
         found[key] = float(np.mean(tables.adapted(runs)))
-        found |= {f"{key}.wrong": 20 * len(runs) - wanted, f"{key}.starts": 20 * len(runs)}
+        found[f"{key}.wrong"], found[f"{key}.starts"] = tables.wrong_side(runs)
     for name in (MAXVAR, MAXENT, "MAML"):
         runs = select(rows, robot="cheetah", algorithm=name, kind="sample", engine="mujoco", std="0.02")
         runs = [row for row in runs if row["rules"] == "released" or name == "MAML"]

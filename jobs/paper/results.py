@@ -93,9 +93,10 @@ def pages() -> dict[str, dict[str, str]]:
             "bullet": tables.bullet(rows),
         },
         "heritability.md": {
-            "ants": tables.starts_table(measured, "ant"),
+            "ants": tables.grouped("how the ant was trained", tables.by_training(measured, "ant"), tables.INHERITED),
+            "reliable": tables.reliable(measured),
             "fourth": tables.fourth(measured),
-            "cheetahs": tables.starts_table(measured, "cheetah"),
+            "cheetahs": tables.grouped("how it was trained", tables.by_training(measured, "cheetah"), tables.INHERITED),
             "arms": tables.arms(measured),
             "tests": tables.tests(measured),
             "means": tables.means(rows, measured),

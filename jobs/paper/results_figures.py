@@ -2,16 +2,16 @@
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from blocks import Floats, KeptRun, read_block
-from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, directions, facts, read
+from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, column, directions, facts, read
 from heritability import ARMS, Arms, arms
-from page_tables import adaptation_kind
+from page_tables import adaptation_kind, by_training
 from rules import WHITENED
 
 from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
@@ -43,9 +43,11 @@ def draw(results: Path, out: Path) -> list[Path]:
     """Draw all figures; return their paths."""
     runs = [(run, facts(run)) for path in sorted(results.glob("*.h5")) for run in read_block(path)]
     scaling, signal = (json.loads((results / f"{name}.json").read_text()) for name in ("scaling", "signal"))
+    measured = read(results / "heritability.csv")
     out.mkdir(parents=True, exist_ok=True)
     with drawing():
         figures = {
+            "claims": draw_claims(runs),
             "cheetah": draw_cheetah(runs),
             "ant": draw_ant(runs),
             "ratio": draw_ratio(runs),
@@ -54,7 +56,8 @@ def draw(results: Path, out: Path) -> list[Path]:
             "mixtures": draw_mixtures(runs),
             "scaling": draw_scaling(scaling),
             "signal": draw_signal(signal),
-            "heritability": draw_heritability(arms(read(results / "heritability.csv"))),
+            "heritability": draw_ants(by_training(measured, "ant")),
+            "two-starts": draw_two_starts(arms(measured)),
         }
         for name, figure in figures.items():
             how: dict[str, Any] = {"metadata": {"Software": None}, "bbox_inches": "tight", "pad_inches": 0.03}
@@ -78,6 +81,28 @@ def by_seed(runs: Sequence[Known], **facts: str) -> list[Known]:
     """Return the runs with these facts, by seed."""
     found = [each for each in runs if facts.items() <= each[1].items()]
     return sorted(found, key=lambda each: int(each[1]["seed"]))
+
+
+def draw_claims(runs: Sequence[Known]) -> Figure:
+    """Draw where offspring of four groups end in the last generation, of the run with the median distance in each."""
+    shown = {f"cheetah, {name}": trained(runs, "cheetah", name, "released") for name in ("standard ES", "MaxEnt")}
+    shown["ant, MaxEnt with ranks"] = trained(runs, "ant", "MaxEnt", "released")
+    shown["ant, MaxEnt with whitening"] = trained(runs, "ant", "MaxEnt", "other", changed=WHITENED)
+    figure, panels = grid(len(shown), 2, 2.1)
+    figure.set_figwidth(4.6)  # small, so that a phone can show its words
+    for panel, (title, members) in zip(panels, shown.items(), strict=True):
+        by_distance = sorted((run for run, _ in members), key=lambda run: run.metrics["distance_mean"][-1])
+        last = by_distance[len(members) // 2].last
+        color, reach = COLORS[title.partition(" with")[0].partition(", ")[2]], 42 if title.startswith("ant") else 60
+        if title.startswith("ant"):
+            panel.scatter(*last.T, s=2, color=color, alpha=0.4, linewidths=0, rasterized=True)
+            panel.set(aspect="equal", ylim=(-reach, reach), ylabel="final y", yticks=range(-40, 41, 20))
+        else:
+            panel.hist(last[:, 0], np.linspace(-reach, reach, 61), color=color)
+            panel.set(ylabel="mutations")
+        panel.set(title=title, xlabel="final x", xlim=(-reach, reach), xticks=range(-40, 41, 20))
+        panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
+    return figure
 
 
 def draw_cheetah(runs: Sequence[Known]) -> Figure:
@@ -299,13 +324,31 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
     panel.errorbar(x, share, [share - low, high - share], color=look(place)["color"], marker=".", linestyle="none")
 
 
-def draw_heritability(found: Arms) -> Figure:
-    """Draw heritable variance and share of the arms of the experiment: a mark for each seed and engine."""
-    figure, panels = grid(4, 2, 2.4)
-    numbers = (("heritable", "heritable variance"), ("share", "its share"))
-    for panel, (animal, (name, title)) in zip(panels, product(("cheetah", "ant"), numbers), strict=True):
+def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
+    """Draw what the mutations of ants keep from unseen starts: a line for each way of training, a dot for each run."""
+    numbers = {"heritable": "heritable variance", "share": "heritable share", "reliable_sectors": "reliable directions"}
+    figure, panels = grid(len(numbers), len(numbers), 0.7 + 0.22 * len(groups), sharey=True)
+    for panel, (name, title) in zip(panels, numbers.items(), strict=True):
+        for place, (training, rows) in enumerate(groups.items()):
+            values = column(rows, name)
+            color = COLORS["MaxEnt" if "own" in training else "MaxVar"]
+            apart = place + 0.12 * (np.arange(len(values)) - (len(values) - 1) / 2)  # equal numbers are seen, too
+            panel.plot(values, apart, color=color, marker="o", markersize=3.5, linestyle="none")
+        panel.set(title=title, xlim=(0, None))
+        panel.grid(axis="x", linewidth=0.3)
+    panels[1].set(xlim=(0, 1), xticks=(0, 0.5, 1))
+    panels[2].set(xlim=(-0.4, 8.4), xticks=range(0, 9, 2))
+    panels[0].set_yticks(range(len(groups)), groups)
+    panels[0].invert_yaxis()
+    return figure
+
+
+def draw_two_starts(found: Arms) -> Figure:
+    """Draw heritable variance and share of the cheetahs of that experiment: a mark for each seed and engine."""
+    figure, panels = grid(2, 2, 2.4)
+    for panel, (name, title) in zip(panels, (("heritable", "variance"), ("share", "share")), strict=True):
         for (robot, bullet, arm), seeds in found.items():
-            if robot == animal:
+            if robot == "cheetah":
                 places = [list(ARMS).index(arm) + 0.1 * (seed - np.mean([*seeds])) for seed in sorted(seeds)]
                 values = [float(seeds[seed][name]) for seed in sorted(seeds)]
                 color = COLORS["MaxEnt" if ARMS[arm] == 2 else "MaxVar"]
@@ -313,6 +356,10 @@ def draw_heritability(found: Arms) -> Figure:
                 how = {"color": color, "markersize": 4, "linestyle": "none", "label": label}
                 panel.plot(places, values, marker="x" if bullet else "o", **how)
         panel.set_xticks(range(len(ARMS)), [arm.replace("-", "-\n") for arm in ARMS], fontsize=7)
-        panel.set(title=f"{animal}: {title}", xlim=(-0.5, len(ARMS) - 0.5), ylim=(0, 1.02 if name == "share" else None))
+        panel.set(
+            title=f"cheetah: heritable {title}",
+            xlim=(-0.5, len(ARMS) - 0.5),
+            ylim=(0, 1.02 if name == "share" else None),
+        )
     explain(figure, panels)
     return figure
