@@ -1,6 +1,7 @@
 """The scripts in tools/: what they say before they change something."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -32,7 +33,7 @@ def test_the_tests_say_that_they_install_into_an_environment_that_is_there(tmp_p
     assert ("the environment that you work in" in said.stdout) is (made == "by the user")
 
 
-def test_the_quickstart_counts_its_runs(tmp_path: Path) -> None:
+def test_the_quickstart_counts_its_runs_and_says_what_it_leaves_on_the_disk(tmp_path: Path) -> None:
     script = CHECKOUT / "tools" / "quickstart"
     if not script.exists():
         pytest.skip("needs a checkout")
@@ -46,3 +47,6 @@ def test_the_quickstart_counts_its_runs(tmp_path: Path) -> None:
     said = subprocess.run([tmp_path / "tools" / "quickstart"], capture_output=True, text=True, check=True).stdout
     counted = [line for line in said.splitlines() if line.startswith("run ")]
     assert [line.split(":")[0] for line in counted] == [f"run {number} of 6" for number in range(1, 7)]
+    assert re.search(r"^disk: [\d.]+[KM]? in runs/quickstart, .*delete: rm -r runs/quickstart$", said, re.MULTILINE), (
+        said
+    )
