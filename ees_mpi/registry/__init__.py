@@ -104,7 +104,8 @@ def convert(section: Any, kind: Any, path: str) -> Any:
             expected = f"expected one of {_choices(kind, place)}, got {_at(section, place)!r:.80}"
             raise ConfigError(f"{key}: {expected}") from None
         got = "" if "got" in problem or not problem.startswith("Expected") else f", got {_at(section, place)!r:.80}"
-        raise ConfigError(f"{key}: {problem[:1].lower()}{problem[1:]}{got}".replace("`", "")) from None
+        place = "" if problem.startswith(f"{path}.") else f"{key}: "  # a check of the part itself names the key
+        raise ConfigError(f"{place}{problem[:1].lower()}{problem[1:]}{got}".replace("`", "")) from None
 
 
 def _choices(kind: Any, place: str) -> str:

@@ -20,7 +20,7 @@ REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
     (2, "population.sise: unknown name 'sise'; did you mean size?", f"{TRAIN} --set population.sise=4"),
     (2, "objective.name: unknown name 'maxvax'; did you mean maxvar", f"{TRAIN} --set objective.name=maxvax"),
-    (2, "population.size: expected an even number for antithetic pairs, got 501", f"{TRAIN} --set population.size=501"),
+    (2, "ees-mpi: population.size: expected an even number for", f"{TRAIN} --set population.size=501"),
     (2, "optimizer.lr: expected float, got str", f"{TRAIN} --set optimizer.lr=fast"),
     (2, "population.std: expected a finite number, got inf", f"{TRAIN} --set population.std=inf"),
     (2, "run=4: expected section.key=value", f"{TRAIN} --set run=4"),
