@@ -126,6 +126,10 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             mean = np.nanmean(scores["fitness"])
             said = adapted.sentence.format(direction=direction)
             say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
+            if policy:
+                say(f"{policy}: the adapted policy; {loader_of(policy)} loads it")
+            elif isinstance(task, PolicyTask):
+                say("The adapted policy is not kept; the same command with --policy FILE.npz --overwrite writes it")
     return out
 
 

@@ -146,7 +146,9 @@ def test_rank_0_counts_all_rollouts(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "offspring: 20/100 individuals" in capsys.readouterr().out and list(outcomes) == [9]
 
 
-def test_sample_adapt_and_films_show_progress(cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_adapt_and_films_show_progress_and_adapt_says_how_to_keep_the_policy(
+    cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     said = done("sample", cheetah, "--count", 3, "-o", tmp_path / "s.h5").stdout
     assert "offspring: 1/4 individuals" in said and "offspring: 4/4 individuals" in said  # with the unperturbed mean
@@ -156,5 +158,8 @@ def test_sample_adapt_and_films_show_progress(cheetah: Path, tmp_path: Path, mon
     said = done("adapt", copy, *adapting).stdout
     assert "offspring: 2/2 individuals" in said and "scoring: 2/2 rollouts" in said
     assert (tmp_path / "run-adapt-left.h5").exists()  # one direction has one name
+    assert "policy is not kept" in said and "--policy FILE.npz --overwrite" in said
+    said = done("adapt", copy, *adapting, "--policy", tmp_path / "left.npz", "--overwrite").stdout
+    assert "not kept" not in said and f"{tmp_path / 'left.npz'}: the adapted policy" in said
     said = done("replay", cheetah, "--individual", 0, "--size", "64x64", "-o", tmp_path / "film.mp4").stdout
     assert "filming: 12/12 steps" in said and "writing: " in said
