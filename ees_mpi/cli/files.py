@@ -15,13 +15,24 @@ import click
 from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands import shelf
-from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, FILE, SOURCE, Kind, Option, path_of, whole
+from ees_mpi.commands.arguments import (
+    ANY_WHOLE,
+    AT_LEAST_ONE,
+    FILE,
+    RUN_OR_POLICY,
+    SOURCE,
+    Kind,
+    Option,
+    check_no_policy,
+    path_of,
+    whole,
+)
 from ees_mpi.commands.requests import (
     Json,
     KeyChanges,
     Overwrite,
+    PolicyArgument,
     RunArgument,
-    RunArguments,
     SourceArgument,
     Trust,
     changes_of,
@@ -69,7 +80,7 @@ SEEDS = Kind(read_seeds, metavar="0-5")
 
 @command()
 def info(
-    runs: RunArguments,
+    runs: Annotated[Sequence[Path], Option("", RUN_OR_POLICY, "RUN.h5|shelf:NAME ...")],
     sort: Annotated[
         str | None,
         Option("Of a table: a column, a key such as population.std, or -KEY: largest first.", usage="--sort KEY"),
@@ -89,7 +100,7 @@ def info(
     summaries, failed = [], []
     for run in runs:
         try:
-            summaries.append(info.read(run))
+            summaries.append(info.read(check_no_policy(run)))
         except RunFileError as error:
             if len(runs) == 1:
                 raise
@@ -128,7 +139,7 @@ def repair(run: RunArgument) -> None:
 
 @command()
 def export(
-    run: RunArgument,
+    run: PolicyArgument,
     policy: Annotated[bool, Option("A policy with its normaliser as npz, and a loader in numpy.")] = False,
     table: Annotated[bool, Option("The metrics as a table, one row per generation.", usage="--csv")] = False,
     generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", ANY_WHOLE)] = None,
@@ -159,7 +170,7 @@ def export(
             raise ConfigError(f"{of_policy[0]}: {shelf.shown(path)} is a single policy; leave it out")
         written = export_again(path, out, overwrite=overwrite, trust=trust)
     else:
-        with open_run(path, trust) as opened:
+        with open_run(check_no_policy(path), trust) as opened:
             if table:
                 written = [export_csv(opened, out, overwrite)]
             else:

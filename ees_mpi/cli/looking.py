@@ -7,7 +7,7 @@ import click
 
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
-from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_FILE, Option, path_of, whole
+from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_OR_POLICY, Option, check_no_policy, path_of, whole
 from ees_mpi.commands.requests import (
     Cell,
     CompareRequest,
@@ -41,12 +41,12 @@ def figure(
         echo("\n".join(listed()))
         return
     if not is_known(name) and (name.endswith(".h5") or name.startswith(PREFIX) or Path(name).is_file()):
-        runs, name = [path_of(name), *runs], ""
+        runs, name = [check_no_policy(path_of(name)), *runs], ""
     echo(str(draw(name or suiting(runs, request.trust), runs, request)))
 
 
 @command()
-def replay(run: Annotated[Path, Option("", RUN_FILE, "RUN.h5|POLICY.npz|shelf:NAME")], request: ReplayRequest) -> None:
+def replay(run: Annotated[Path, Option("", RUN_OR_POLICY, RUN_OR_POLICY.metavar)], request: ReplayRequest) -> None:
     from ees_mpi.analysis.replay import replay
 
     machine.check_threads()

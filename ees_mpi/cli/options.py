@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ees_mpi import ranks
-from ees_mpi.commands.arguments import FILE, POLICY, PRESET, RUN_FILE, SOURCE, Option, number, options_of
+from ees_mpi.commands.arguments import FILE, POLICY, PRESET, RUN_FILE, RUN_OR_POLICY, SOURCE, Option, number, options_of
 from ees_mpi.ranks import process
 from ees_mpi.terminal import plain
 
@@ -43,7 +43,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]
             from ees_mpi.config import preset_names
 
             names = [CompletionItem(name) for name in preset_names() if name.startswith(incomplete)]
-        files = self.option.kind in (FILE, RUN_FILE, POLICY, PRESET, SOURCE) and not names
+        files = self.option.kind in (FILE, RUN_FILE, RUN_OR_POLICY, POLICY, PRESET, SOURCE) and not names
         return [CompletionItem(incomplete, type="file")] if files else names
 
 

@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ees_mpi.commands.shelf import PREFIX, resolved
+from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_length
 from ees_mpi.registry.computing import computing
@@ -147,6 +147,15 @@ def path_of(run: Any, name: str = "run") -> Path:
     return path
 
 
+def check_no_policy(path: Path) -> Path:
+    """Return the path of a run file; raise a RunFileError if it is that of a policy."""
+    if path.suffix == ".npz" and path.is_file():
+        takers = "`export --policy`, `config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
+        has_none = "is a policy, which has no generations; expected a run file"
+        raise RunFileError(f"{shown(path)} {has_none}. {takers} take policies")
+    return path
+
+
 def check_committed(run: "Run") -> None:
     """Raise a RunFileError if a run has no generation yet."""
     if run.generations == 0:
@@ -193,11 +202,12 @@ TEXT = Kind(lambda name, value: value)
 LABEL = Kind(_text)
 WORDS = Kind(lambda name, value: _text(name, value) if isinstance(value, str) else _names(name, value))
 FILE = Kind(_file, metavar="FILE")
-RUN_FILE = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5")
+RUN_FILE = Kind(lambda name, value: check_no_policy(path_of(value, name)), metavar="RUN.h5")
+RUN_OR_POLICY = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5|POLICY.npz|shelf:NAME")
 POLICY = Kind(_policy, metavar="POLICY")
 PANEL = Kind(_panel, metavar="320x240")
 FUNCTION = Kind(_only(callable, "a function"))
-PRESET = Kind(lambda name, value: str(file_name(name, value)), metavar="PRESET|FILE.toml")
+PRESET = Kind(lambda name, value: check_no_mean(str(file_name(name, value))), metavar="PRESET|FILE.toml")
 SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only
 SETTINGS = Kind(lambda name, value: settings_of(value), None, "KEY=VALUE")
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 # Parameters that several commands have.
 RunArgument = Annotated["str | os.PathLike[str] | Run", Option("A run file, or the open run.", RUN_FILE, "RUN.h5")]
+PolicyArgument = Annotated[
+    "str | os.PathLike[str] | Run",
+    Option("A run file, the open run, or an exported policy.", kinds.RUN_OR_POLICY, kinds.RUN_OR_POLICY.metavar),
+]
 RunArguments = Annotated[Sequence[Path], Option("", RUN_FILE, "RUN.h5 ...")]
 SourceArgument = Annotated[str, Option("", kinds.PRESET, "PRESET|FILE.toml")]
 Changes = Mapping[str, Any] | None
@@ -117,7 +121,7 @@ class TrainRequest:
 class SampleRequest:
     """Evaluate new offspring of a trained mean."""
 
-    run: RunArgument
+    run: PolicyArgument
     count: Annotated[int, Option("The number of offspring.", whole(2))] = 1000
     out: Annotated[Name | None, Option("[default: RUN-sample.h5]", FILE, "-o, --out S.h5")] = None
     _: KW_ONLY
@@ -137,7 +141,7 @@ class AdaptRequest:
     scored from other starts.
     """
 
-    run: RunArgument
+    run: PolicyArgument
     direction: Annotated[str | float, Option("Degrees are from +x towards +y.", kinds.DIRECTION)]
     out: Annotated[Name | None, Option("[default: RUN-adapt-DIRECTION.h5]", FILE, "-o, --out A.h5")] = None
     _: KW_ONLY

@@ -32,6 +32,16 @@ def resolved(text: str) -> str:
     return str(shelf(text.removeprefix(PREFIX))) if text.startswith(PREFIX) else text
 
 
+def check_no_mean(source: str) -> str:
+    """Return the name of a config as it is; raise a ConfigError if it is that of a trained mean."""
+    if source.startswith(PREFIX):
+        raise ConfigError(
+            f"{source}: expected a preset or a .toml file, got a trained mean; `ees-mpi config {source}` prints its "
+            f"config, `ees-mpi train CONFIG --from {source}` starts from it"
+        )
+    return source
+
+
 def shown(path: Path | str) -> str:
     """Return `shelf:NAME` for the path of a trained mean of the package; any other path as it is."""
     path = Path(path)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.commands.requests import TrainRequest, changes_of, policy_of
+from ees_mpi.commands.shelf import check_no_mean
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
@@ -33,8 +34,9 @@ def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[
         known |= {key: value for key in own if (value := getattr(request, key)) is not None}
         function = give(request.task, request.mean, request.keep_source)
         source = {**sections, "task": {"name": "function", **known, **function}}
-    elif isinstance(source, str) and source.endswith(".toml"):
-        beside(source)  # on every rank: rank 0 alone reads the file
+    elif isinstance(source, str):
+        if check_no_mean(source).endswith(".toml"):
+            beside(source)  # on every rank: rank 0 alone reads the file
     elif isinstance(source, Path):
         beside(source, run=True)
     elif isinstance(source, Config):

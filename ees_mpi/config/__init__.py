@@ -193,11 +193,6 @@ def read_source(source: str) -> str:
     if source in preset_names():
         return (resources.files("ees_mpi") / "presets" / f"{source}.toml").read_text(encoding="utf-8")
     path = Path(source)
-    if source.startswith("shelf:"):
-        raise ConfigError(
-            f"{source}: expected a preset or a .toml file, got a trained mean; `ees-mpi config {source}` prints its "
-            f"config, `ees-mpi train CONFIG --from {source}` starts from it"
-        )
     if path.suffix == ".h5":
         which = "a run file" if path.exists() else "a run file that does not exist"
         raise ConfigError(

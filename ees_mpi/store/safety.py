@@ -89,8 +89,7 @@ def open_hdf5(path: Path) -> h5py.File:
         if path.suffix == ".toml":
             why = "is not a readable HDF5 file, but a config; expected a run file"
         if path.suffix == ".npz":
-            takers = "`export --policy`, `config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
-            why = f"is a policy, which has no generations; expected a run file. {takers} take policies"
+            why = "is a policy, which has no generations; expected a run file"
         raise RunFileError(f"{path} {why}") from None
     try:
         with damage_reported(path):

@@ -75,7 +75,7 @@ def test_config_prints_the_config_of_a_trained_mean_and_info_its_card() -> None:
 def test_commands_for_runs_say_which_take_a_policy(words: str, inside: Path) -> None:
     command, *options = words.split()
     code, said = refused(command, f"shelf:{ANT}", *options)
-    assert code == 3 and "is a policy" in said and "expected a run file" in said and "`measure`" in said
+    assert code == 3 and f"shelf:{ANT} is a policy" in said and "expected a run file" in said and "`measure`" in said
 
 
 @pytest.mark.parametrize("command", ["train", "plan", "sweep"])
