@@ -270,8 +270,6 @@ def presets(name: Annotated[str, Option(usage="[NAME|WORD]")] = "") -> None:
     from ees_mpi import config
     from ees_mpi.commands import api
 
-    if ranks.launched()[1]:  # all ranks would print the same
-        return
     about = api.presets()
     found = [preset for preset in about if name.lower() in preset]
     found = found or [preset for preset, sentence in about.items() if name.lower() in sentence.lower()]

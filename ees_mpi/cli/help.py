@@ -100,7 +100,7 @@ class Commands(click.Group):
 def cli(context: click.Context) -> None:
     """Evolvability ES under MPI. `ees-mpi docs` prints the documentation.
 
-    All of Run, `signal`, `verify` and `doctor` work alone or under mpirun.
+    All of Run, `signal`, `verify` and `doctor` work alone or under mpirun; there, the others run on rank 0 only.
     Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 a training was
     interrupted, `resume` continues it; any other code is a failure.
     """

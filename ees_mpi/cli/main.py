@@ -24,6 +24,8 @@ for _module in (running, files, looking):
 
 def main() -> NoReturn:
     """Run the command line; an error is printed once, by one rank."""
+    if ranks.launched()[1] != 0 and not _needs_all_ranks(sys.argv[1:]):
+        sys.exit(0)
     machine.pin_threads()
     for word in sys.argv[1:]:
         if not is_utf8(word):
@@ -49,6 +51,13 @@ def main() -> NoReturn:
     finally:
         ranks.disarm()
     sys.exit(0)
+
+
+def _needs_all_ranks(words: list[str]) -> bool:
+    """Return whether a command runs on all ranks. All others, and help, are for rank 0: each would print the same."""
+    name = next((word for word in words if not word.startswith("-")), "")
+    asks = {"-h", "--help", "--version"}.intersection(words)
+    return isinstance(vars(running).get(name), click.Command) and not asks
 
 
 def _leave(message: str, code: int, name: str = "ees-mpi: ") -> NoReturn:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from support.breaking import breaking
-from support.program import CHECKOUT, TIMEOUT, TINY, command, ees, environment, info, refusal, sets
+from support.program import CHECKOUT, TIMEOUT, TINY, command, done, ees, environment, info, refusal, sets
 from support.run_files import edited
 
 from ees_mpi.commands.doctor import EXTRAS
@@ -41,6 +41,14 @@ def test_a_wrong_config_or_command_line_is_told_once_by_all_ranks_together(tmp_p
     for words in (["--set", "population.size=501"], ["--nonsense"]):
         assert refusal("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5", ranks=2)[0] == 2
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.standing_ranks
+def test_a_command_that_needs_no_ranks_prints_once_under_mpirun(finished: Path, tmp_path: Path) -> None:
+    for words in (["info", finished], ["config", "interference-maxvar"], ["docs"], ["train", "--help"], ["--version"]):
+        assert done(*words, ranks=2).stdout == done(*words).stdout != ""
+    assert done("export", finished, "--csv", "-o", tmp_path / "run.csv", ranks=2).stdout.count("run.csv") == 1
+    assert refusal("info", tmp_path / "absent.h5", ranks=2)[0] == 3
 
 
 def test_a_run_makes_the_last_folder_of_its_file_and_no_others(tmp_path: Path) -> None:
