@@ -65,7 +65,11 @@ CSS = """.md-typeset img { max-width: 100%; }
 .md-typeset table:not([class]):has(th:nth-child(8)) { font-size: .55rem; }
 .md-typeset table:not([class]):has(th:nth-child(8)) :is(td, th) { min-width: 0; padding: .4em .35em; }
 .doc-contents { margin-left: .6rem; padding-left: .8rem; border-left: 1px solid var(--md-default-fg-color--lightest); }
-@media (max-width: 44rem) { .md-typeset .headerlink { display: none; } }
+@media (max-width: 44rem) {
+  .md-typeset .headerlink { display: none; }
+  .md-typeset table:not([class]) :is(td, th) { min-width: 0; padding: .5em .4em; }
+  .md-typeset td:not(:first-child) code { overflow-wrap: anywhere; }
+}
 """
 
 
