@@ -6,11 +6,10 @@ mpirun all ranks make the same calls. With `record`, every generation is committ
 
 import atexit
 import hashlib
-import inspect
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,9 +34,9 @@ from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks, UserLoop
-from ees_mpi.registry import unknown
 from ees_mpi.registry.computing import computing
 from ees_mpi.registry.search import RUN_FOLDERS, beside, searching
+from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.runs.broadcast import as_on_root, read_on_root
 from ees_mpi.runs.loop_config import config_of
 from ees_mpi.runs.recording import NO_END, Recording, reopen_loop
@@ -78,6 +77,7 @@ class Strategy:
     metrics: dict[str, float]  # the numbers of the last generation: entropy, fitness_mean, gradient_norm and others
     sampled: NDArray[np.bool_]  # [n] which of the rows that `ask` returned last feed the observation normaliser
 
+    @checks_arguments
     def __init__(
         self,
         mean: ArrayLike,
@@ -97,10 +97,7 @@ class Strategy:
         record: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
         generations: int | None = None,
-        **others: Any,
     ):
-        for name in others:  # `popsize` of other programs
-            raise TypeError(f"Strategy: {unknown(name, [*inspect.signature(Strategy).parameters][:-1])}")
         parts = {"population": population, "objective": objective, "optimizer": optimizer}
         planned = NO_END if generations is None and config is None else generations
         keys = {"population.size": size, "population.std": std, "run.seed": seed, "run.generations": planned}
@@ -131,6 +128,7 @@ class Strategy:
         self._pin_threads()
 
     @classmethod
+    @checks_arguments
     def resume(
         cls, path: str | os.PathLike[str], *, generations: int | None = None, trust: bool = False, force: bool = False
     ) -> "Strategy":
@@ -206,8 +204,10 @@ class Strategy:
     def state(self, state: State | Arrays) -> None:
         if self._recorded:
             raise ConfigError("state: a recorded run has a fixed history; Strategy.resume continues it")
+        if not isinstance(state, (State, Mapping)):
+            raise ConfigError(f"state: expected a state of a Strategy, or its arrays by name, got {state!r:.80}")
         given = state.arrays() if isinstance(state, State) else state
-        named = {name: np.asarray(array) for name, array in given.items()}
+        named = {str(name): np.asarray(array) for name, array in given.items()}
         mine, other = (
             {name: (array.shape, str(array.dtype)) for name, array in arrays.items() if not name.startswith("memory/")}
             for arrays in (self._state.arrays(), named)
@@ -238,6 +238,7 @@ class Strategy:
         """The number of this rank, for work that one rank does, such as printing; without mpirun 0."""
         return self._loop.ranks.rank
 
+    @checks_arguments
     def ask(self, chunk: int | None = None) -> Any:
         """Return the individuals of this rank [n, D]; with `chunk`, an iterator over parts [m, D] of them.
 
@@ -263,7 +264,7 @@ class Strategy:
         self._loop.check_open()
         if self._draw is None:
             self._draw, self._clock = self._update.ask(self._state), Clock()
-        if chunk is not None and (not hasattr(chunk, "__index__") or chunk is True or chunk < 1):
+        if chunk is not None and chunk < 1:
             raise ConfigError(f"chunk: expected a whole number of at least 1, got {chunk!r:.80}")
         size, self._chunked = self.config.population.size, chunk is not None
         shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
@@ -271,6 +272,7 @@ class Strategy:
         self._asked = [mine] if chunk is None else [range(k * chunk, min((k + 1) * chunk, size)) for k in mine]
         return self._draw, max(map(len, shares)) if chunk is None else min(chunk, size)
 
+    @checks_arguments
     def draw(self, chunk: int | None = None) -> Drawn:
         """Return the draw of this rank's individuals as data, for simulators that make them on a device.
 
@@ -305,6 +307,7 @@ class Strategy:
         """The numbers [n], among all N, of the individuals that this rank has of the last `ask`, with all its parts."""
         return np.array([individual for part in self._asked for individual in part], np.int64)
 
+    @checks_arguments
     def gather(self, values: Any) -> NDArray[Any]:
         """Return the values of all individuals [N, ...] on every rank, in order; all ranks call this after `ask`.
 
@@ -342,6 +345,7 @@ class Strategy:
         """The number of parts of the last `ask`; None if it returned one array."""
         return len(self._asked) if self._chunked else None
 
+    @checks_arguments
     def tell(
         self,
         behavior: Any = None,
@@ -424,6 +428,7 @@ class Strategy:
         record, self._commit_seconds = commit(ranks, self._recording.writer, record, following, self._commit_seconds)
         self._state, self._draw, self.metrics = following, None, record.metrics
 
+    @checks_arguments
     def close(self, finished: bool | None = None) -> None:
         """Close the run file and leave the loop; called on all ranks, and at the end of the program.
 

@@ -18,6 +18,10 @@ class ConfigError(EesError, ValueError):
     exit_code = 2
 
 
+class ArgumentError(ConfigError, TypeError):
+    """A function of ees_mpi was called with arguments that it does not have, or without one that it needs."""
+
+
 class MissingExtra(EesError, ImportError):
     """An optional part is not installed."""
 

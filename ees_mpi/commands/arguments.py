@@ -9,7 +9,7 @@ import math
 import os
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -20,6 +20,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_length
 from ees_mpi.registry.computing import computing
 from ees_mpi.registry.search import beside
+from ees_mpi.registry.signatures import bind, is_single
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
 from ees_mpi.terminal import is_utf8
 
@@ -60,7 +61,7 @@ def whole(low: int = 0, high: int = MAX_NUMBER) -> Kind:
     """Return the kind of whole numbers in a range."""
 
     def check(name: str, value: Any) -> int:
-        single = hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0
+        single = is_single(value) and hasattr(value, "__index__")
         if not single or not low <= value <= high:
             limits = f" of at least {low}" if low > -MAX_NUMBER else ""
             if high < MAX_NUMBER or (single and value > high) or (single and low == -MAX_NUMBER):
@@ -78,7 +79,7 @@ def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a
 
     def check(name: str, value: Any) -> float:
         try:
-            given = math.nan if isinstance(value, str) else float(value)
+            given = float(value) if is_single(value) else math.nan
         except (TypeError, ValueError, OverflowError):
             given = math.nan
         if not low <= given <= high:
@@ -92,7 +93,7 @@ def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
     """Return one positive number, or several in a list or array, as a tuple."""
     values = values.tolist() if hasattr(values, "tolist") else values
-    if isinstance(values, str):
+    if isinstance(values, (str, bytes, Mapping)):
         raise ConfigError(f"{name}: expected positive numbers with commas between them, got {values!r:.80}")
     several = hasattr(values, "__iter__")
     return tuple(POSITIVE.check(name, value) for value in (values if several else [values]))
@@ -271,7 +272,7 @@ def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P
     def wrap(act: Callable[[R], T]) -> Callable[P, T]:
         @wraps(act)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            bound = signature.bind(*args, **kwargs)
+            bound = bind(act.__name__, signature, args, kwargs)
             with computing():
                 return act(checked(request(*bound.args, **bound.kwargs)))
 

@@ -217,7 +217,9 @@ class SignalRequest:
     ] = None
     every: Annotated[int | None, Option("Measure each so many-th generation.", whole(1))] = None
     splits: Annotated[int, Option("Into halves; each costs a gradient.", whole(1, 10**6))] = 2
-    objective: Annotated[str | None, Option("Of the gradient, on the same rollouts.  [default: the run's]")] = None
+    objective: Annotated[
+        str | None, Option("Of the gradient, on the same rollouts.  [default: the run's]", kinds.LABEL)
+    ] = None
     trust: Trust = False
 
 

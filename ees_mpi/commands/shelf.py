@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from ees_mpi.errors import ConfigError
+from ees_mpi.registry.signatures import checks_arguments
 
 TRAINED = Path(__file__).parents[1] / "trained"
 PREFIX = "shelf:"  # reserved: no output has such a name
@@ -15,6 +16,7 @@ def trained_means() -> dict[str, str]:
     return dict(re.findall(r"^\| \[([\w-]+)\]\([\w-]+\.md\) \| (.+?) \|", text, re.MULTILINE))
 
 
+@checks_arguments
 def shelf(name: str) -> Path:
     """Return the path of a trained mean of the package: a policy for `measure`, `sample`, `adapt`, `train` and others.
 

@@ -18,6 +18,8 @@ from ees_mpi.runs.start import RunToTrain, stall_minutes
 from ees_mpi.tasks.function import give
 from ees_mpi.terminal import say
 
+OF_TASK = ("parameters", "behavior_dim", "batch", "mean", "keep_source")  # arguments that belong to `task`
+
 
 def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[[Ranks], Path]:
     """Return the job that trains on all ranks, and returns the path of the run file."""
@@ -34,6 +36,8 @@ def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[
         known |= {key: value for key in own if (value := getattr(request, key)) is not None}
         function = give(request.task, request.mean, request.keep_source)
         source = {**sections, "task": {"name": "function", **known, **function}}
+    elif given := [name for name in OF_TASK if getattr(request, name) is not getattr(TrainRequest, name)]:
+        raise ConfigError(f"{given[0]}: it describes the function of task=, which is not given; expected task=, too")
     elif isinstance(source, str):
         if check_no_mean(source).endswith(".toml"):
             beside(source)  # on every rank: rank 0 alone reads the file

@@ -87,16 +87,20 @@ def sums_of(
     observations: of each sampled individual, in order, [T, O]
     """
     if not dim:
+        if observations is not None:
+            raise TaskError("tell: observations= has no use here; expected Strategy(..., observation_dim=O), or none")
         return np.zeros((0, 2))
-    seen = [] if observations is None else list(observations)
+    try:
+        seen = [] if observations is None else [np.asarray(rollout, np.float64) for rollout in observations]
+    except (TypeError, ValueError) as error:
+        raise TaskError(f"tell: expected observations= with arrays [T, {dim}] of numbers: {error}") from None
     if len(seen) != sampled.sum():
         raise TaskError(
             f"tell: expected observations= with one array [T, {dim}] for each of the {sampled.sum()} sampled "
             f"individuals (es.sampled), got {len(seen)}"
         )
     sums = np.zeros((len(seen), 2 + 2 * dim))
-    for row, individual, rollout in zip(sums, index[sampled], seen, strict=True):
-        values = np.asarray(rollout, np.float64)
+    for row, individual, values in zip(sums, index[sampled], seen, strict=True):
         if values.ndim != 2 or values.shape[1] != dim:
             raise TaskError(f"tell: expected observations of shape (T, {dim}), got {values.shape}")
         row[:] = (individual, len(values), *values.sum(axis=0), *np.square(values).sum(axis=0))

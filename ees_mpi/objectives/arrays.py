@@ -10,11 +10,13 @@ from typing import Any
 
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import MAX_BEHAVIOR, Normalization
+from ees_mpi.registry.signatures import checks_arguments
 
 BLOCK = 1 << 22  # numbers in a block of rows, about
 FEWEST = 64  # rows in a block: many short ones take long
 
 
+@checks_arguments
 def maxent_weights(
     behavior: Any, valid: Any = None, *, bandwidth: float = 1.0, normalization: Normalization = "whiten"
 ) -> Any:
@@ -23,6 +25,8 @@ def maxent_weights(
     valid [N]: which rows count; those that are not finite never do, and have weight 0
     bandwidth, normalization: as in the objective "maxent"
     """
+    if isinstance(bandwidth, (int, float)) and not bandwidth > 0:  # others may be traced
+        raise ConfigError(f"bandwidth: expected a positive number, got {bandwidth}")
     xp, b, valid, count = _normalised(behavior, valid, normalization)
     scaled, ones = b / bandwidth, xp.astype(valid, b.dtype)
 
@@ -34,6 +38,7 @@ def maxent_weights(
     return _centred(xp, -(xp.log(p) + inner) / count, valid, count)
 
 
+@checks_arguments
 def maxvar_weights(behavior: Any, valid: Any = None, *, normalization: Normalization = "whiten") -> Any:
     """Return the weights of MaxVar [N] for behaviours [N, B]; large far from the mean behaviour.
 
@@ -57,11 +62,16 @@ def _namespace(array: Any) -> Any:
 
 def _normalised(behavior: Any, valid: Any, normalization: str) -> tuple[Any, Any, Any, Any]:
     """Return the array functions, the normalised behaviours [N, B], which rows are valid [N], and how many."""
-    xp = _namespace(behavior)
+    try:
+        xp = _namespace(behavior)
+    except TypeError:
+        raise ConfigError(f"behavior: expected an array of numpy, torch or JAX, got {behavior!r:.80}") from None
     if behavior.ndim != 2 or not xp.isdtype(behavior.dtype, "real floating"):
         raise ConfigError(
             f"behavior: expected an array [N, B] of floats, got one of shape {tuple(behavior.shape)}, {behavior.dtype}"
         )
+    if valid is not None and getattr(valid, "shape", None) != behavior.shape[:1]:
+        raise ConfigError(f"valid: expected an array [N] with N = {behavior.shape[0]}, got {valid!r:.80}")
     usable = xp.abs(behavior) <= min(MAX_BEHAVIOR, float(xp.finfo(behavior.dtype).max))  # false for NaN
     valid = xp.all(usable, axis=1) if valid is None else xp.all(usable, axis=1) & xp.astype(valid, xp.bool)
     ones = xp.astype(valid, behavior.dtype)
@@ -70,15 +80,13 @@ def _normalised(behavior: Any, valid: Any, normalization: str) -> tuple[Any, Any
     b = xp.where(valid[:, None], behavior, xp.zeros_like(behavior))
     if normalization == "ranks":
         b = xp.stack([_ranks(xp, b[:, j], ones, count) for j in range(b.shape[1])], axis=1)
-    elif normalization == "whiten":
+    else:
         tiny = _tolerance(xp, b.dtype) * xp.max(xp.abs(b), axis=0)
         b = b - xp.sum(b, axis=0) / count
         b = xp.where(valid[:, None], b, xp.zeros_like(b))
         std = xp.sqrt(xp.sum(b * b, axis=0) / count)
         alive = std > tiny  # a constant component differs from its mean by rounding errors only
         b = xp.where(alive, b / xp.where(alive, std, xp.ones_like(std)), xp.zeros_like(b))
-    else:
-        raise ConfigError(f"normalization: expected 'whiten' or 'ranks', got {normalization!r}")
     return xp, xp.where(valid[:, None], b, xp.zeros_like(b)), valid, count
 
 

@@ -94,7 +94,7 @@ def short(text: str) -> str:
 
 def settings_of(settings: Mapping[str, Any] | None) -> tuple[Setting, ...]:
     """Return settings such as {"population.std": 0.05} as pairs."""
-    if not isinstance(settings or {}, Mapping):
+    if settings is not None and not isinstance(settings, Mapping):
         raise ConfigError(f'settings: expected a dict such as {{"population.std": 0.05}}, got {settings!r:.80}')
     return tuple((str(key), _toml_value(value, str(key))) for key, value in (settings or {}).items())
 
