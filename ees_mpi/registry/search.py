@@ -106,33 +106,40 @@ def is_another(module: str) -> bool:
     return beside and file != file_of(sys.modules[name])
 
 
-def file_of(module: Any, real: Callable[[str], str] = os.path.realpath) -> str:
+def place_of(folder: str, levels: int) -> str:
+    """Return the folder of a module's file, with the real path of the one that Python searched, `levels` above it.
+
+    Links below that one stay: what is beside a link is imported, not what is beside its target.
+    """
+    searched = folder = os.path.abspath(folder)
+    for _ in range(levels):
+        searched = os.path.dirname(searched)
+    return os.path.join(os.path.realpath(searched), folder[len(searched) :].lstrip(os.sep))
+
+
+def file_of(module: Any, place: Callable[[str, int], str] = place_of) -> str:
     """Return the file of a loaded module; empty if it has none. This does not load a lazy module.
 
-    real: gives the real path of a folder; one that remembers them is faster for many modules
+    place: a `place_of` that leaves out some folders, by "", or remembers them, which is faster for many modules
     """
     plain = type(module) is ModuleType  # `getattr_static` is slow; lazy modules are of other types
     file, name, spec = (
         vars(module).get(name) if plain else inspect.getattr_static(module, name, None)
         for name in ("__file__", "__name__", "__spec__")
     )
-    return _file(spec, real) or (_located(file, str(name), real) if isinstance(file, str) else "")
+    return _file(spec, place) or (_located(file, str(name), place) if isinstance(file, str) else "")
 
 
-def _file(spec: Any, real: Callable[[str], str] = os.path.realpath) -> str:
+def _file(spec: Any, place: Callable[[str, int], str] = place_of) -> str:
     origin = getattr(spec, "origin", None) if getattr(spec, "has_location", False) else None
-    return _located(origin, spec.name, real) if isinstance(origin, str) else ""
+    return _located(origin, spec.name, place) if isinstance(origin, str) else ""
 
 
-def _located(file: str, module: str, real: Callable[[str], str]) -> str:
-    """Return the path of a module's file, with the real path of the folder that Python searched; empty: no such file.
-
-    Links below that folder stay: what is beside a link is imported, not what is beside its target.
-    """
-    folder = file = os.path.abspath(file)
-    for _ in range(module.count(".") + 1 + os.path.basename(file).startswith("__init__.")):
-        folder = os.path.dirname(folder)
-    return os.path.join(real(folder), file[len(folder) :].lstrip(os.sep)) if os.path.isfile(file) else ""
+def _located(file: str, module: str, place: Callable[[str, int], str]) -> str:
+    """Return the path of a module's file; empty: there is no such file, or its place is left out."""
+    folder, name = os.path.split(file)
+    found = place(folder, module.count(".") + name.startswith("__init__."))
+    return os.path.join(found, name) if found and os.path.isfile(file) else ""
 
 
 def _folders(module: str) -> list[str]:

@@ -280,11 +280,17 @@ def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
     folder = os.path.join(os.path.dirname(files[entry.module]), "")
     if folder.rstrip(os.sep).endswith((*INSTALLED, os.path.dirname(os.path.realpath(os.__file__)))):
         return {}  # the modules there have nothing to do with each other
+
+    @cache  # thousands of modules come from few folders
+    def place_below(place: str, levels: int) -> str:
+        real = os.path.join(search.place_of(place, levels), "")
+        inside = real.startswith(folder) and not {*INSTALLED} & {*real.removeprefix(folder).split(os.sep)}
+        return real if inside else ""
+
     found: dict[str, str] = {}
-    real = cache(os.path.realpath)  # hundreds of modules come from few folders
     for name, module in list(sys.modules.items()):
-        file = search.file_of(module, real) if name not in {*PROGRAM, *files} else ""
-        if file.startswith(folder) and not {*INSTALLED} & {*file.removeprefix(folder).split(os.sep)}:
+        file = search.file_of(module, place_below) if name not in {*PROGRAM, *files} else ""
+        if file:
             known = search.files(name) or {}
             found[file] = name if known.get(name) == file else ""
     return found if len(found) <= MAX_MODULES else None
