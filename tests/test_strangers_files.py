@@ -62,7 +62,9 @@ def test_control_characters_of_a_file_do_not_reach_the_terminal(craft: Craft) ->
         file.attrs["started_from"] = f'{{"path": "{escaped}", "objective": "{escaped}", "generation": 1}}'
         file.attrs["program"] = ESCAPE.replace("\0", "")
         machine = f'{{"numpy": "{escaped}", "cpu_features": "{escaped}", "device": "{escaped}"}}'
-        sessions.write(file, [{**session, "host": ESCAPE, "machine": machine} for session in sessions.read(file)])
+        sessions.write(
+            file, [{**session, "host": ESCAPE, "machine": machine} for session in sessions.read(file["sessions"])]
+        )
 
     craft(change)
     outputs = outputs_of()

@@ -31,9 +31,9 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.runs.starting_point import StartingPoint
-from ees_mpi.store import fold, hdf5
+from ees_mpi.store import fold
 from ees_mpi.store.reader import read_arrays
-from ees_mpi.store.safety import damage_reported, open_hdf5
+from ees_mpi.store.safety import format_of
 from ees_mpi.tasks.locomotion import PolicyTask, across, angle_of, direction_name
 
 FORMAT = "ees_mpi adaptation"
@@ -227,8 +227,7 @@ def score(
 def is_adaptation(path: Path) -> bool:
     """Return whether `adapt` wrote a file; False for a file that cannot be read, because `open_run` reports it."""
     try:
-        with open_hdf5(path) as file, damage_reported(path):
-            return bool(hdf5.attributes(file).get("format") == FORMAT)
+        return format_of(path) == FORMAT
     except OSError:
         return False
 

@@ -13,6 +13,7 @@ from ees_mpi.store import chunks, hdf5, layout, records
 from ees_mpi.store.records import Columns, Entry
 
 ADVICE = "The rest can be read with open_run and h5py, and `train --from RUN.h5@G` starts from the mean of generation G"
+GROUPS = ("generations", "final", "sessions")
 LOST = "lost"  # in place of a state_sha256 that is damaged; version 0.2.0 could write it
 TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from", "first_state_sha256")
 
@@ -51,14 +52,14 @@ def note_of(text: str) -> dict[str, Any]:
     return note
 
 
-def check_shapes(file: h5py.File, config: Config, path: Path) -> dict[str, int]:
+def check_shapes(datasets: Mapping[str, Any], config: Config, path: Path) -> dict[str, int]:
     """Check that all arrays are present, and that their axes and types are right; return the lengths of the axes."""
-    missing = [name for name in ("generations", "final", "sessions") if not isinstance(file.get(name), h5py.Group)]
+    arrays, _, columns = groups = [hdf5.below(datasets, name) for name in GROUPS]
+    missing = [name for name, group in zip(GROUPS, groups, strict=True) if not group]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
-    arrays, columns = dict(file["generations"]), dict(file["sessions"])  # each is opened once
-    groups = (*layout.TOGETHER, tuple(config.method.fields))  # a file has all or none of the arrays of each group
-    needed = [name for names in groups if any(name in arrays for name in names) for name in names]
+    together = (*layout.TOGETHER, tuple(config.method.fields))  # a file has all or none of the arrays of each
+    needed = [name for names in together if any(name in arrays for name in names) for name in names]
     needed += [*layout.NEEDED, layout.GENERATION, *(["std"] if config.population.learns_std else [])]
     missing = [f"generations/{name}" for name in needed if name not in arrays]
     missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS) if name not in columns]
@@ -85,7 +86,11 @@ def check_shapes(file: h5py.File, config: Config, path: Path) -> dict[str, int]:
 
 
 def check_records(
-    entries: Sequence[Entry], file: h5py.File, attributes: Mapping[str, Any], columns: Columns, path: Path
+    entries: Sequence[Entry],
+    datasets: Mapping[str, Any],
+    attributes: Mapping[str, Any],
+    columns: Columns,
+    path: Path,
 ) -> list[Entry]:
     """Return the generations of a journal that the run file does not have.
 
@@ -94,11 +99,11 @@ def check_records(
     """
     if not entries:
         return []
-    have = file["generations"][layout.GENERATION].shape[0]
+    have = datasets[f"generations/{layout.GENERATION}"].shape[0]
     rows = newer(entries, have, path)
     first = min(min(record.generation for record in entries), have)
     try:
-        digests = chunks.read(file["generations/state_sha256"], max(first - 1, 0), have).tolist()
+        digests = chunks.read(datasets["generations/state_sha256"], max(first - 1, 0), have).tolist()
     except ValueError:
         digests = [LOST.encode()] * (have - max(first - 1, 0))
     # The digest of the state before each generation, from `first` on.
@@ -134,10 +139,10 @@ def newer(entries: Sequence[Entry], have: int, path: Path) -> list[Entry]:
     return rows
 
 
-def whole_state(file: h5py.File, attributes: Mapping[str, Any]) -> dict[str, Any]:
+def whole_state(datasets: Mapping[str, Any], attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state in the group `final`; raise a ValueError if it does not have its digest."""
-    state = hdf5.datasets(file["final"])
-    written = file["generations/state_sha256"]
+    state = hdf5.read(hdf5.below(datasets, "final"))
+    written = datasets["generations/state_sha256"]
     have = len(written)
     expected = chunks.read(written, have - 1, have)[0].decode("ascii") if have else attributes["first_state_sha256"]
     if records.state_sha256(state) != expected:

@@ -21,7 +21,7 @@ from ees_mpi.outcomes import Arrays
 from ees_mpi.store import checks, chunks, hdf5, layout, records, sessions
 from ees_mpi.store.journal import path_of, sync_folder
 from ees_mpi.store.records import Entry
-from ees_mpi.store.safety import damage_reported, open_hdf5
+from ees_mpi.store.safety import damage_reported, open_datasets
 
 SLACK_BYTES = 1 << 20  # for the metadata of HDF5 while a file grows
 LIBVER = ("v110", "v110")  # the oldest version whose metadata have checksums
@@ -96,8 +96,10 @@ def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str) -> No
 @contextmanager
 def growing(path: Path, need: int) -> Iterator[h5py.File]:
     """Open a file for writing. Disk space for `need` bytes is allocated first: a full disk may crash HDF5."""
-    with open_hdf5(path) as file:  # checks it
-        need += sum(math.prod(item.chunks or ()) * item.dtype.itemsize for item in file["generations"].values())
+    file, datasets = open_datasets(path)  # checks it
+    with file:
+        rows = hdf5.below(datasets, "generations").values()
+        need += sum(math.prod(dataset.chunks or ()) * dataset.dtype.itemsize for dataset in rows)
     with open(path, "rb+") as raw:  # it is then longer than HDF5 needs; HDF5 truncates it when it closes it
         os.posix_fallocate(raw.fileno(), os.fstat(raw.fileno()).st_size, need + SLACK_BYTES)
     with h5py.File(path, "r+", libver=LIBVER, locking=False) as file:
@@ -163,7 +165,7 @@ def _make_generations(group: h5py.Group, fields: Mapping[str, Any], names: Itera
 
 def _fold_sessions(file: h5py.File, entries: Sequence[Entry], rows: Sequence[Entry]) -> None:
     """Add the sessions that began in these records, and set the end of the last one."""
-    folded = sessions.read(file)
+    folded = sessions.read(dict(file["sessions"]))
     writers = sessions.with_new(folded, entries)
     if rows and writers:
         writers[-1]["end"] = float(rows[-1].arrays["seconds_clock"])

@@ -21,19 +21,23 @@ def attributes(item: Any) -> dict[str, Any]:
     count = h5py.h5a.get_num_attrs(item.id)
     if count > ATTRIBUTES:
         raise ValueError(f"it has {count} attributes; expected at most {ATTRIBUTES}")
-    found = {name: _attribute(item, name) for name in item.attrs}
+    manager = item.attrs  # a file opens its root group for each of these
+    found = {name: attribute(manager, name) for name in manager}
     if SHA256 in found and found[SHA256] != sha256(found):
         raise ValueError("its attributes do not have the hash that the file has for them")
     return found
 
 
-def _attribute(item: Any, name: str) -> Any:
-    value = item.attrs.get_id(name)
+def attribute(manager: h5py.AttributeManager, name: str) -> Any:
+    """Return one attribute: a number, or a text as str; raise a ValueError if it is something else."""
+    value = manager.get_id(name)
     kind = value.get_type()
     usable = kind.get_class() in SCALARS and value.shape == () and value.get_storage_size() <= MAX_TEXT
     if not usable or (isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()):
         raise ValueError(f"its attribute {name[:80]} is neither a number nor a text of a fixed length")
-    return text(item.attrs[name])
+    read = np.zeros((), value.dtype)
+    value.read(read)
+    return text(read[()])
 
 
 def sha256(values: Mapping[str, Any]) -> str:
@@ -48,12 +52,13 @@ def text(value: Any) -> Any:
 
 def put(item: Any, values: Mapping[str, Any]) -> None:
     """Write attributes; texts get a fixed length."""
+    manager = item.attrs
     for name, value in values.items():
         if isinstance(value, str):
             data = value.encode("utf-8", "surrogateescape")
-            item.attrs.create(name, data, dtype=fixed(len(data)))
+            manager.create(name, data, dtype=fixed(len(data)))
         else:
-            item.attrs[name] = value
+            manager[name] = value
 
 
 def put_root(file: h5py.File, values: Mapping[str, Any]) -> None:
@@ -66,15 +71,26 @@ def fixed(length: int) -> Any:
     return h5py.string_dtype("utf-8", max(length, 1))
 
 
+def below(datasets: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """Return those of the datasets of a file that are below a group, by their paths there, in the order of HDF5."""
+    paths = sorted((path for path in datasets if path.startswith(f"{group}/")), key=lambda path: path.split("/"))
+    return {path.removeprefix(f"{group}/"): datasets[path] for path in paths}
+
+
+def read(datasets: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+    """Return the arrays of datasets."""
+    found = {}
+    for name, dataset in datasets.items():
+        try:
+            found[name] = np.asarray(dataset[()])
+        except OSError as error:  # it does not say which array is damaged
+            raise ValueError(f"{dataset.name} cannot be read: {error}") from None
+    return found
+
+
 def datasets(group: h5py.Group) -> dict[str, NDArray[Any]]:
     """Return the arrays of a group and of its groups, by path."""
-    found = {}
-    for name in _names(group):
-        try:
-            found[name] = np.asarray(group[name][()])
-        except OSError as error:  # it does not say which array is damaged
-            raise ValueError(f"{group.name.rstrip('/')}/{name} cannot be read: {error}") from None
-    return found
+    return read({name: group[name] for name in _names(group)})
 
 
 def digest_of(arrays: Arrays) -> str:

@@ -17,7 +17,7 @@ from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
 from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.store import checks, chunks, hdf5, journal, layout, records, sessions
-from ees_mpi.store.safety import damage_reported, open_hdf5
+from ees_mpi.store.safety import damage_reported, open_datasets
 
 
 class Series:
@@ -87,7 +87,7 @@ class Run(Mapping[str, Series]):
         self._trust = trust
         # The journal is read first: if the writer folds in between, records are read twice, but none is missed.
         self.journal = journal.read(self.path)
-        self.file = open_hdf5(self.path)
+        self.file, self._datasets = open_datasets(self.path)
         self._noise: Noise | None = None
         self._rebuilt: tuple[int, Arrays, Draw] | None = None  # the generation of the last individual
         self._series: dict[str, Series] = {}  # the arrays that were used
@@ -115,14 +115,14 @@ class Run(Mapping[str, Series]):
         noise = self.config.noise_seed, self.config.noise.size
         if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
             raise ValueError("its attributes have another noise table than its config")
-        self.sizes = checks.check_shapes(self.file, self.config, self.path)
+        self.sizes = checks.check_shapes(self._datasets, self.config, self.path)
         # What an open file holds is read once: the writer replaces a file, and never changes it.
         known = layout.fields(self.config)
-        self._names = [name for name in self.file["generations"] if name in known]
-        self._folded = int(self.file["generations"][layout.GENERATION].shape[0])  # generations in the HDF5 file
+        self._names = [name for name in hdf5.below(self._datasets, "generations") if name in known]
+        self._folded = int(self._datasets[f"generations/{layout.GENERATION}"].shape[0])  # generations in the HDF5 file
         columns = layout.columns(self._names, self.config, self.sizes)
         with damage_reported(journal.path_of(self.path)):
-            rows = checks.check_records(self.journal_records, self.file, self._attributes, columns, self.path)
+            rows = checks.check_records(self.journal_records, self._datasets, self._attributes, columns, self.path)
         self._newer = records.rows_of(columns, rows)
 
     def __repr__(self) -> str:
@@ -164,7 +164,7 @@ class Run(Mapping[str, Series]):
         if not isinstance(name, str) or name not in self.names:
             raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
         if name not in self._series:
-            self._series[name] = Series(self.file[f"generations/{name}"], self._newer[name], self.path)
+            self._series[name] = Series(self._datasets[f"generations/{name}"], self._newer[name], self.path)
         return self._series[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -261,7 +261,7 @@ class Run(Mapping[str, Series]):
             return dict(self.journal.state)
         try:
             with damage_reported(self.path):
-                return checks.whole_state(self.file, self._attributes)
+                return checks.whole_state(self._datasets, self._attributes)
         except RunFileError as error:
             raise RunFileError(f"{error}. {checks.ADVICE}") from None
 
@@ -273,7 +273,7 @@ class Run(Mapping[str, Series]):
             self.check_generation(self._folded - 1)
         self.sessions()
         with damage_reported(self.path):
-            order = chunks.read(self.file["generations"][layout.GENERATION], 0, self._folded)
+            order = chunks.read(self._datasets[f"generations/{layout.GENERATION}"], 0, self._folded)
         if int(state["generation"]) != self.generations or not np.array_equal(order, np.arange(len(order))):
             raise RunFileError(f"{self.path} is damaged: its rows or its state are not those of its generations")
 
@@ -298,7 +298,7 @@ class Run(Mapping[str, Series]):
     def damages(self) -> dict[str, list[tuple[int, int]]]:
         """Return the damaged arrays of the HDF5 file, each with its damaged generations (first, end)."""
         found = {}
-        for name, dataset in self.file["generations"].items():
+        for name, dataset in hdf5.below(self._datasets, "generations").items():
             if dataset.maxshape[0] is None:
                 spans = chunks.damaged(dataset)
             else:  # the numbers of an axis
@@ -326,7 +326,7 @@ class Run(Mapping[str, Series]):
     @cached_property
     def _sessions(self) -> list[dict[str, Any]]:
         with damage_reported(self.path):
-            writers = sessions.with_new(sessions.read(self.file), self.journal_records)
+            writers = sessions.with_new(sessions.read(hdf5.below(self._datasets, "sessions")), self.journal_records)
             return sessions.finished(writers, self["seconds_clock"])
 
     @checks_arguments
@@ -383,11 +383,12 @@ def open_run(path: str | os.PathLike[str], trust: bool = False, allow_damaged_jo
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Return the attributes and the arrays by path of a file of `fold.write_arrays`; `kind`: its format."""
-    with open_hdf5(path) as file, damage_reported(path):
+    file, datasets = open_datasets(path)
+    with file, damage_reported(path):
         attributes = hdf5.attributes(file)
         if attributes.get("format") != kind:
             raise RunFileError(f"{path} is not a file of the kind {kind!r}")
-        arrays = hdf5.datasets(file)
+        arrays = hdf5.read(datasets)
     if attributes.get("sha256") != hdf5.digest_of(arrays):  # HDF5's checksum of zeros is zero
         raise RunFileError(f"{path} is damaged: its arrays do not have the digest in it")
     return attributes, arrays

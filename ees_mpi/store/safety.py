@@ -14,6 +14,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 
@@ -23,6 +24,7 @@ from ees_mpi.store.layout import FORMAT_VERSION
 
 OBJECTS = 2000  # at most, in one file; a run file has less than 100
 NO_DAMAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
+Datasets = dict[str, Any]  # h5py.Dataset, by path
 KINDS = (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.STRING, h5py.h5t.ENUM)  # numbers, texts, truth values
 
 
@@ -74,6 +76,30 @@ def damage_reported(path: Path) -> Iterator[None]:
 
 def open_hdf5(path: Path) -> h5py.File:
     """Open a file for reading and check that it is safe."""
+    return open_datasets(path)[0]
+
+
+def open_datasets(path: Path) -> tuple[h5py.File, Datasets]:
+    """Open a file for reading and check that it is safe; return it with its datasets, which the check has opened."""
+    file = _opened(path)
+    try:
+        with damage_reported(path):
+            _check_version(file, path)
+            return file, _safe_datasets(file, path)
+    except BaseException:
+        file.close()
+        raise
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a file names, of which nothing else is read; raise a RunFileError if it has none."""
+    with _opened(path) as file, damage_reported(path):
+        _check_version(file, path)
+        return str(hdf5.attribute(file.attrs, "format"))
+
+
+def _opened(path: Path) -> h5py.File:
+    """Open an HDF5 file, which is not checked yet."""
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected a run file")
     try:
@@ -83,7 +109,7 @@ def open_hdf5(path: Path) -> h5py.File:
     try:
         # The writer replaces the file and never changes it in place: no lock is needed. HDF5 would refuse to open it by
         # its name without a lock, while another part of this process has it open with one.
-        file = h5py.File(opened, "r")
+        return h5py.File(opened, "r")
     except (OSError, RuntimeError, ValueError) as error:
         why = f"is not a readable HDF5 file, or truncated: {error}"
         if path.suffix == ".toml":
@@ -91,23 +117,16 @@ def open_hdf5(path: Path) -> h5py.File:
         if path.suffix == ".npz":
             why = "is a policy, which has no generations; expected a run file"
         raise RunFileError(f"{path} {why}") from None
-    try:
-        with damage_reported(path):
-            _check_version(file, path)
-            _check_safe(file, path)
-    except BaseException:
-        file.close()
-        raise
-    return file
 
 
 def _check_version(file: h5py.File, path: Path) -> None:
     """Raise a RunFileError unless ees_mpi has written a file, in the format of today."""
     version = 0
-    if "format" in file.attrs and "format_version" in file.attrs:
-        number = file.attrs.get_id("format_version")
+    attributes = file.attrs
+    if "format" in attributes and "format_version" in attributes:
+        number = attributes.get_id("format_version")
         if number.get_type().get_class() == h5py.h5t.INTEGER and number.shape == ():
-            version = int(file.attrs["format_version"])
+            version = int(attributes["format_version"])
     if version == 0:
         raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
     if version != FORMAT_VERSION:
@@ -129,33 +148,39 @@ def check_ours(path: Path) -> None:
         raise RunFileError(f"{path} was not written by ees_mpi, or is damaged: {kept}")
 
 
-def _check_safe(file: h5py.File, path: Path) -> None:
-    """Raise a RunFileError if a file refers to anything outside itself, or has data without a checksum.
+def _safe_datasets(file: h5py.File, path: Path) -> Datasets:
+    """Return all datasets; raise a RunFileError if one refers to another file, or has data without a checksum.
 
-    This is most of the work of opening a small file, so it uses the functions of HDF5 without h5py's objects.
+    This is most of the work of opening a small file, so it uses the functions of HDF5 without h5py's groups.
     """
+    found: Datasets = {}
     root = h5py.h5g.open(file.id, b"/")
     groups, seen = [("", root)], {h5py.h5o.get_info(root).addr}
     while groups:
         place, group = groups.pop()
         for key in group:
-            name = f"{place}/{key.decode('utf-8', 'surrogateescape')}"
+            name = f"{place}{key.decode('utf-8', 'surrogateescape')}"
             if group.links.get_info(key).type != h5py.h5l.TYPE_HARD:
-                raise RunFileError(f"{path} is refused: {name} is a link, which a run file never has")
+                raise RunFileError(f"{path} is refused: /{name} is a link, which a run file never has")
             item = h5py.h5o.open(group, key)
             address = h5py.h5o.get_info(item).addr
             if address in seen or len(seen) > OBJECTS:
-                raise RunFileError(f"{path} is refused: {name} is a second name of an object, or one of too many")
+                raise RunFileError(f"{path} is refused: /{name} is a second name of an object, or one of too many")
             seen.add(address)
             if isinstance(item, h5py.h5g.GroupID):
-                groups.append((name, item))
-            elif problem := _problem(item, name) if isinstance(item, h5py.h5d.DatasetID) else "is no dataset":
-                raise RunFileError(f"{path} is refused: {name} {problem}")
+                groups.append((f"{name}/", item))
+                continue
+            if not isinstance(item, h5py.h5d.DatasetID):
+                raise RunFileError(f"{path} is refused: /{name} is no dataset")
+            found[name] = h5py.Dataset(item, readonly=True)  # it remembers its shape and its type
+            if problem := _problem(found[name], name):
+                raise RunFileError(f"{path} is refused: /{name} {problem}")
+    return found
 
 
-def _problem(dataset: h5py.h5d.DatasetID, name: str) -> str:
+def _problem(dataset: h5py.Dataset, name: str) -> str:
     """Return why a dataset is refused: data in other files, without a checksum, or of unusual types; else nothing."""
-    plist, kind, shape = dataset.get_create_plist(), dataset.get_type(), dataset.shape or ()
+    plist, kind, shape = dataset.id.get_create_plist(), dataset.id.get_type(), dataset.shape or ()
     filters = [plist.get_filter(number)[0] for number in range(plist.get_nfilters())]
     size = math.prod(map(int, shape)) * int(kind.get_size())
     if plist.get_external_count() or plist.get_layout() not in (h5py.h5d.COMPACT, h5py.h5d.CHUNKED):
@@ -166,6 +191,6 @@ def _problem(dataset: h5py.h5d.DatasetID, name: str) -> str:
         return "has a value for rows that were never written"
     if kind.get_class() not in KINDS or (isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()):
         return "holds neither numbers nor texts of a fixed length"
-    if size > dataset.get_storage_size() and not name.startswith(("/generations/", "/sessions/")):
+    if size > dataset.id.get_storage_size() and not name.startswith(("generations/", "sessions/")):
         return f"claims {size} bytes that the file does not have"
     return ""

@@ -1,7 +1,7 @@
 """The sessions of a run file: one for each writer, with its ranks, its machine and its config."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import h5py
@@ -13,9 +13,8 @@ Session = dict[str, Any]
 MAX_SESSIONS = 10_000  # sessions of a file
 
 
-def read(file: h5py.File) -> list[Session]:
-    """Return the sessions of a file."""
-    group = file["sessions"]
+def read(group: Mapping[str, Any]) -> list[Session]:
+    """Return the sessions of a file; `group`: its datasets of sessions."""
     count = group["session"].shape[0]
     if count > MAX_SESSIONS or chunks.read(group["session"], 0, count).tolist() != list(range(count)):
         raise ValueError(f"its {count} sessions are not numbered from 0, or too many")

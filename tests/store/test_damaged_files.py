@@ -19,7 +19,7 @@ from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import first_state
-from ees_mpi.store import fold, hdf5, journal, reader, records
+from ees_mpi.store import fold, hdf5, journal, reader, records, safety
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
@@ -295,13 +295,13 @@ def test_readers_never_refuse_a_run_while_another_one_overwrites_it(
 def test_a_run_that_is_overwritten_between_the_reads_of_its_two_files_is_the_new_one(
     made: Make, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, config, original = made(killed=True), tiny("interference-maxvar"), reader.open_hdf5
+    run, config, original = made(killed=True), tiny("interference-maxvar"), reader.open_datasets
 
-    def overwritten(path: Path) -> h5py.File:
+    def overwritten(path: Path) -> tuple[h5py.File, safety.Datasets]:
         RunWriter.create(run, config, first_state(config).arrays(), overwrite=True).release()
         return original(path)
 
-    monkeypatch.setattr(reader, "open_hdf5", overwritten)
+    monkeypatch.setattr(reader, "open_datasets", overwritten)
     with open_run(run) as opened:
         assert opened.generations == 0 and not opened.damage
 
