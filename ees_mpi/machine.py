@@ -278,6 +278,7 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
+@lru_cache
 def _libm_digest() -> str:
     """Return a digest of some results of the C library, whose last bits depend on the CPU."""
     points = [0.0137 * k + 0.01 for k in range(1, 400)]

@@ -21,8 +21,13 @@ def create(group: h5py.Group, name: str, shape: tuple[int, ...], dtype: Any, row
     """Create a dataset without rows; `shape`: of a row; `rows`: of a chunk, at most."""
     row_bytes = max(1, math.prod(shape) * np.dtype(dtype).itemsize)
     chunk = max(1, min(rows, CHUNK_BYTES // row_bytes))
-    sizes = {"maxshape": (None, *shape), "chunks": (chunk, *shape)}
-    return group.create_dataset(name, (0, *shape), dtype, fletcher32=True, **sizes)
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_chunk((chunk, *shape))
+    plist.set_fletcher32()
+    plist.set_obj_track_times(False)
+    space = h5py.h5s.create_simple((0, *shape), (h5py.h5s.UNLIMITED, *shape))
+    kind = h5py.h5t.py_create(np.dtype(dtype), logical=True)
+    return h5py.Dataset(h5py.h5d.create(group.id, name.encode(), kind, space, plist))
 
 
 def put(group: h5py.Group, name: str, array: NDArray[Any]) -> None:
@@ -52,14 +57,19 @@ def _put_compact(group: h5py.Group, name: str, array: NDArray[Any]) -> None:
 
 
 def append(dataset: h5py.Dataset, values: Any) -> None:
-    """Append rows; chunks of zeros are left out."""
-    rows = np.asarray(values, dataset.dtype)
-    start = dataset.shape[0]
-    dataset.resize(start + len(rows), axis=0)
+    """Append rows; chunks of zeros are left out.
+
+    A fold appends to dozens of datasets, so this uses the functions of HDF5 without h5py's selections.
+    """
+    rows = np.ascontiguousarray(values, dataset.dtype)
+    start, zeros = dataset.shape[0], (0,) * (rows.ndim - 1)
+    dataset.id.set_extent((start + len(rows), *rows.shape[1:]))
     for first, last in spans(dataset, start, start + len(rows)):
         part = rows[first - start : last - start]
         if _has_bits(part):
-            dataset[first:last] = part
+            place = dataset.id.get_space()
+            place.select_hyperslab((first, *zeros), part.shape)
+            dataset.id.write(h5py.h5s.create_simple(part.shape), place, part)
 
 
 def read(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any]:
