@@ -68,7 +68,6 @@ CSS = """.md-typeset img { max-width: 100%; }
 @media (max-width: 44rem) {
   .md-typeset .headerlink { display: none; }
   .md-typeset table:not([class]) :is(td, th) { min-width: 0; padding: .5em .4em; }
-  .md-typeset td:not(:first-child) code { overflow-wrap: anywhere; }
 }
 """
 
