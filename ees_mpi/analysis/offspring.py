@@ -102,8 +102,8 @@ def check_generation(run: Run, generation: int | None) -> int:
     """Return the number of a generation of offspring, by default the last; raise an error if the run has none."""
     if not run.config.population.has_individuals:
         raise RunFileError(
-            f"{run.path} was trained by MAML, so its rows are tasks, not offspring; "
-            f"sample offspring first: ees-mpi sample {run.path} --count 1000"
+            f"{run.path} was trained by MAML, so its rows are tasks, not mutations; "
+            f"sample some first: ees-mpi sample {run.path} --count 1000"
         )
     check_committed(run)
     if generation is not None and not 0 <= generation < run.generations:

@@ -78,7 +78,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     texts = {
-        "title": f"{'' if subject(run).trained else 'Offspring: '}{labels} on {task_name(run.config)}",
+        "title": f"{'' if subject(run).trained else 'Mutations: '}{labels} on {task_name(run.config)}",
         "status": "complete" if done == len(runs) else unfinished,
         "status_class": "" if done == len(runs) else "unfinished",
         "subtitle": subtitle,

@@ -45,10 +45,10 @@ MAX_SEEDS = 10_000
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN = {  # presets to begin with, and what to expect of each
     "interference-maxent": "The paper's first task, a function of one number: two minutes on one core",
-    "cheetah-maxent-authors-laptop": "A cheetah whose offspring run left and right: 11 minutes on two cores",
-    "gymnasium-ant-maxent-laptop": "An ant whose offspring walk in many directions, without pybullet: half an hour",
+    "cheetah-maxent-authors-laptop": "A cheetah whose mutations run left and right: 11 minutes on two cores",
+    "gymnasium-ant-maxent-laptop": "An ant whose mutations walk in many directions, without pybullet: half an hour",
     "cheetah-maxent-authors": "The paper's cheetah in full: a cluster, or a GPU with --set task.engine=mujoco",
-    "ant-maxent-heritable": "An ant whose offspring walk reliably in many directions: a cluster, or a GPU as above",
+    "ant-maxent-heritable": "An ant whose mutations walk reliably in many directions: a cluster, or a GPU as above",
 }
 PRESETS = {  # headings, and what the names under them have; the last heading that fits is taken
     "The paper's experiments, by its text": "",

@@ -24,7 +24,7 @@ from ees_mpi.terminal import say
 
 Radius = Annotated[
     float,
-    Option("Offspring that end nearer to the origin count for near_origin, not for balance and directions.", POSITIVE),
+    Option("Mutations that end nearer to the origin count for near_origin, not for balance and directions.", POSITIVE),
 ]
 
 
@@ -100,7 +100,7 @@ def metrics(
     as_json: Json = False,
     trust: Trust = False,
 ) -> None:
-    """Compute measures of the offspring in run and sample files."""
+    """Compute measures of the mutations in run and sample files."""
     from ees_mpi.analysis.numbers import measures, summaries
     from ees_mpi.analysis.numbers.tables import to_json
 

@@ -58,7 +58,7 @@ def train(request: TrainRequest) -> "Run":
 
 @function(SampleRequest)
 def sample(request: SampleRequest) -> "Run":
-    """Evaluate new offspring of a trained mean, as `ees-mpi sample` does; return their open file."""
+    """Evaluate new mutations of a trained mean, as `ees-mpi sample` does; return their open file."""
     from ees_mpi.commands.offspring import sample
 
     return ranks.call("sample", lambda world: _opened(world, sample(world, request, say)))

@@ -1,6 +1,6 @@
 """The parameters of commands: their options on the command line, their meaning, and the checks of their values.
 
-The annotation of a parameter describes it: `count: Annotated[int, Option("The number of offspring.", whole(2))]`. From
+The annotation of a parameter describes it: `count: Annotated[int, Option("The number of mutations.", whole(2))]`. From
 it come the option of `ees-mpi`, a line of `help(ees_mpi.sample)`, and the check in both. This module imports no numpy.
 """
 

@@ -86,7 +86,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
             drawn = replace(drawn, parent=np.full(request.count, component, np.int32))
     evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say)
     if ranks.is_root:
-        say(f"{out}: {request.count} offspring of generation {parent.about['generation']} of {shelf.shown(run)}")
+        say(f"{out}: {request.count} mutations of generation {parent.about['generation']} of {shelf.shown(run)}")
     return out
 
 
@@ -128,7 +128,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
         if request.starts is not None and request.count < 2 * TENTH:
             few = f"--starts {request.starts} --count {request.count}"
-            raise ConfigError(f"{few}: expected {2 * TENTH} or more offspring")
+            raise ConfigError(f"{few}: expected {2 * TENTH} or more mutations")
     check_target(ranks, source, out, request.overwrite)
 
     def change(config: Config, own: float | None) -> Config:
@@ -147,7 +147,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     evaluate(ranks, parent, drawn, rows, out, say, further)
     if ranks.is_root:
         of_all = f"each of {len(stds)} stds" if len(stds) > 1 else f"std {stds[0]:g}"
-        say(f"{out}: {request.count} offspring of {shelf.shown(named) if named else 'the policy'} at {of_all}")
+        say(f"{out}: {request.count} mutations of {shelf.shown(named) if named else 'the policy'} at {of_all}")
     return out
 
 
@@ -281,7 +281,7 @@ def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]
 
 
 def outcomes_of(
-    evaluation: Evaluation, work: Work, count: int, generation: int = -1, name: str = "offspring"
+    evaluation: Evaluation, work: Work, count: int, generation: int = -1, name: str = "evaluating"
 ) -> Outcomes:
     """Return the outcomes of the first individuals on every rank, in index order; number N is the unperturbed mean."""
     with closing(CountedOutcomes(evaluation.ranks, count, name)) as mine:
@@ -303,14 +303,14 @@ def offspring_of(
     statistics: Statistics,
     row: int = 0,
     with_mean: bool = False,
-    name: str = "offspring",
+    name: str = "evaluating",
 ) -> Outcomes:
     """Return the outcomes of all offspring of learned arrays; `with_mean`: and last that of the unperturbed mean."""
     size = evaluation.config.population.size
     work = Work(learned, drawn, statistics, np.zeros(size, np.bool_))
     outcomes = outcomes_of(evaluation, work, size + with_mean, row, name)
     if (valid := int(outcomes.valid[:size].sum())) < 2:
-        raise collective(TaskError(f"{size - valid} of {size} offspring are not finite"))
+        raise collective(TaskError(f"{size - valid} of {size} mutations are not finite"))
     return outcomes
 
 
@@ -339,7 +339,7 @@ def evaluate(
             notes.append(further(evaluation, learned, record))
         rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
         if ranks.is_root:
-            say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} offspring are valid")
+            say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} mutations are valid")
     evaluation.close()
     with ranks.together():
         if ranks.is_root:

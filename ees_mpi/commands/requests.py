@@ -119,10 +119,10 @@ class TrainRequest:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SampleRequest:
-    """Evaluate new offspring of a trained mean."""
+    """Evaluate new mutations of a trained mean."""
 
     run: PolicyArgument
-    count: Annotated[int, Option("The number of offspring.", whole(2))] = 1000
+    count: Annotated[int, Option("The number of mutations.", whole(2))] = 1000
     out: Annotated[Name | None, Option("[default: RUN-sample.h5]", FILE, "-o, --out S.h5")] = None
     _: KW_ONLY
     generation: StateOf = None
@@ -180,7 +180,7 @@ class MeasureRequest:
         Option("The task.  [default: that of a run or an exported policy]", kinds.PRESET),
     ] = None
     std: Annotated[float | Sequence[float] | None, Option(STDS, kinds.POSITIVES)] = None
-    count: Annotated[int, Option("Offspring at each std.", whole(2))] = 1000
+    count: Annotated[int, Option("Mutations at each std.", whole(2))] = 1000
     out: Annotated[Name | None, Option("[default: POLICY-measure.h5]", FILE, "-o, --out M.h5")] = None
     settings: KeyChanges = None
     _: KW_ONLY

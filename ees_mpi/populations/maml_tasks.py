@@ -12,11 +12,11 @@ from ees_mpi.registry import key
 
 
 class MamlTasks(Rows, frozen=True):
-    """`size` tasks per outer iteration; `std`: of the offspring that `sample` draws around the learned mean."""
+    """`size` tasks per outer iteration; `std`: of the mutations that `sample` draws around the learned mean."""
 
     size: Annotated[int, key("The number of tasks in an outer iteration.", "tasks", ge=2)] = 40
     std: Annotated[
-        float, key("The standard deviation of the offspring that `ees-mpi sample` draws.", ge=SMALLEST_STD, le=1e30)
+        float, key("The standard deviation of the mutations that `ees-mpi sample` draws.", ge=SMALLEST_STD, le=1e30)
     ] = 0.02
     antithetic: Annotated[bool, key("Whether `ees-mpi sample` draws pairs; leave it out.")] = False
 

@@ -26,7 +26,7 @@ class Normal(Population, frozen=True):
     """Draws `size` individuals of standard deviation `std` around one mean."""
 
     size: Annotated[int, key("N: the number of individuals in a generation.", "individuals", ge=2)]
-    std: Annotated[float, key("The standard deviation of the offspring around their mean.", gt=0, le=1e30)]
+    std: Annotated[float, key("The standard deviation of the mutations around their mean.", gt=0, le=1e30)]
     antithetic: Annotated[bool, key("Whether individuals come in pairs with opposite noise.")] = True
 
     def __post_init__(self) -> None:

@@ -158,7 +158,7 @@ def reopen(
     with open_run(path, trust, allow_damaged_journal=True) as run:
         configs.check_kept(run.config, path)
         if run.attributes.get("kind") != "run":
-            raise RunFileError(f"{path} holds a sample of offspring; a sample cannot be resumed")
+            raise RunFileError(f"{path} holds a sample of mutations; a sample cannot be resumed")
         run.check_last()
         key = "--generations" if config is None else "run.generations ="
         if config is not None:

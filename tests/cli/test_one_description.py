@@ -73,6 +73,13 @@ def test_the_help_fits_on_a_screen_with_one_line_for_each_command() -> None:
         assert any(line.split(maxsplit=1) == [name, command.get_short_help_str(200)] for line in lines), name
 
 
+def test_the_help_and_the_keys_call_a_changed_copy_of_a_network_a_mutation() -> None:
+    """The glossary says what an individual and the offspring of a network are."""
+    texts = [done(name, "--help").stdout for name in cli.commands]
+    assert len(texts) > 20 and not any("offspring" in text.lower() for text in texts)
+    assert "offspring" not in (done("config", "--keys").stdout + done("presets").stdout).lower()
+
+
 def test_a_list_of_commands_can_be_cut_by_head() -> None:
     line = f"{sys.executable} {CHECKOUT / 'jobs' / 'paper' / 'plan.py'} runs"
     cut = subprocess.run(["bash", "-o", "pipefail", "-c", f"{line} | head -n 1"], capture_output=True, text=True)

@@ -154,7 +154,7 @@ def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_af
         with ees_mpi.measure(copied, std=[0.1], count=2, out=tmp_path / "log.h5") as found:
             assert stds(found) == [0.1]
     assert first.with_suffix(".png").exists()
-    assert ": 1000 offspring" in done("sample", copied).stdout
+    assert ": 1000 mutations" in done("sample", copied).stdout
     words: dict[str, Any] = {"task": "interference-maxvar", "count": 4, "settings": {"noise.size": 1000}}
     np.savez(tmp_path / "flat.npz", **arrays())  # type: ignore[arg-type]
     assert MeasureRequest(str(tmp_path / "flat.npz")).target == tmp_path / "flat-measure.h5"

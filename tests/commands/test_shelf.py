@@ -103,7 +103,7 @@ def test_measure_sample_and_train_take_a_name_and_write_here(inside: Path) -> No
     mean = "cheetah-maxent-released-seed7"  # its noise table is small
     name, before = f"shelf:{mean}", {path.name for path in shelf.TRAINED.iterdir()}
     said = done("measure", name, "--count", 2, "--std", 0.02, *sets("task.steps=5", "noise.size=300000")).stdout
-    assert f"2 offspring of {name} at" in said
+    assert f"2 mutations of {name} at" in said
     done("sample", name, "--count", 2)
     small = sets("population.size=2", "task.steps=5", "noise.size=300000", "task.engine=mujoco", "task.device=cpu")
     done("train", "cheetah-es", "--from", name, "--generations", 1, *small, "--out", "run.h5")

@@ -151,12 +151,12 @@ def test_sample_adapt_and_films_show_progress_and_adapt_says_how_to_keep_the_pol
 ) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     said = done("sample", cheetah, "--count", 3, "-o", tmp_path / "s.h5").stdout
-    assert "offspring: 1/4 individuals" in said and "offspring: 4/4 individuals" in said  # with the unperturbed mean
+    assert "evaluating: 1/4 individuals" in said and "evaluating: 4/4 individuals" in said  # with the unperturbed mean
     adapting = ["--direction", "180deg", "--mutations", 2, "--evaluations", 2]
     copy = tmp_path / "run.h5"
     copy.write_bytes(cheetah.read_bytes())
     said = done("adapt", copy, *adapting).stdout
-    assert "offspring: 2/2 individuals" in said and "scoring: 2/2 rollouts" in said
+    assert "evaluating: 2/2 individuals" in said and "scoring: 2/2 rollouts" in said
     assert (tmp_path / "run-adapt-left.h5").exists()  # one direction has one name
     assert "policy is not kept" in said and "--policy FILE.npz --overwrite" in said
     said = done("adapt", copy, *adapting, "--policy", tmp_path / "left.npz", "--overwrite").stdout

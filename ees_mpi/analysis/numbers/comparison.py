@@ -166,7 +166,7 @@ def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: 
     if metric in DIRECTED and few:
         least = min(value.moved for value in few)
         notes.append(
-            f"{len(few)} of {len(values)} runs have fewer than {ENOUGH} offspring beyond the radius, the fewest {least}"
+            f"{len(few)} of {len(values)} runs have fewer than {ENOUGH} mutations beyond the radius, the fewest {least}"
         )
     differing, expected = labels.differing([value.settings for value in values]), (*MAY_DIFFER, request.by)
     keys = [key for key in differing if key not in expected]
@@ -224,7 +224,7 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
         moved = int(beyond_radius(offspring, settings).sum())
     if np.isnan(value) and metric in DIRECTED:
         raise RunFileError(
-            f"{run.path}: none of its offspring ended {settings.radius:g} or more from the origin, "
+            f"{run.path}: none of its mutations ended {settings.radius:g} or more from the origin, "
             f"so it has no {metric}; see --radius"
         )
     if not np.isfinite(value):

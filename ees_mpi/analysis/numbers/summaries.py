@@ -24,10 +24,10 @@ AT_STDS = {  # the measures of `ees-mpi measure`: the heading of a column, and t
 }
 ENTROPY = "kernel_entropy"
 BEST = (
-    f"best of {BEST_OF}: how far the best of {BEST_OF} offspring goes in a direction, averaged over all directions, so "
+    f"best of {BEST_OF}: how far the best of {BEST_OF} mutations goes in a direction, averaged over all directions, so "
     "that it may be below the mean distance"
 )
-FEW = f"; -: fewer than {BEST_OF} valid offspring (--count)"
+FEW = f"; -: fewer than {BEST_OF} valid mutations (--count)"
 Facts = dict[str, Any]  # the measures of one generation, by name
 
 
@@ -129,7 +129,7 @@ def _few(facts: Facts) -> list[str]:
     """Return a warning if directions are measured over few offspring."""
     if not any(name in facts for name in DIRECTED) or not 0 < facts["moved"] < ENOUGH:
         return []
-    return [f"warning: directions of {facts['moved']} offspring beyond the radius say little; {ENOUGH} are enough"]
+    return [f"warning: directions of {facts['moved']} mutations beyond the radius say little; {ENOUGH} are enough"]
 
 
 def at_stds(run: Run, cell: float) -> list[Facts]:
@@ -152,9 +152,9 @@ def table_of_stds(path: Path, cell: float, trust: bool = False) -> list[str]:
         end = f"({', '.join(map(number, mean[:4]))}{', ...' if len(mean) > 4 else ''})"
         if starts > 1:
             end += f", the mean over its {starts} starts"
-        title = f"{label(run)}: {size} offspring at each std; the policy itself ends at {end}; cells of side {cell:g}"
+        title = f"{label(run)}: {size} mutations at each std; the policy itself ends at {end}; cells of side {cell:g}"
     cells = [("std", *(heading for heading, _ in AT_STDS.values()), "invalid")]
     cells += [(f"{row['std']:g}", *(number(row[name]) for name in AT_STDS), str(row["invalid"])) for row in rows]
     few = min(size - row["invalid"] for row in rows) < BEST_OF
-    means = [f"all columns: of the mean behavior of each offspring over its {starts} starts"] if starts > 1 else []
+    means = [f"all columns: of the mean behavior of each mutation over its {starts} starts"] if starts > 1 else []
     return [title, *columns(cells), BEST + (FEW if few else ""), *means]

@@ -145,7 +145,7 @@ def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder
     found = compared("--metric", "distance_mean", cheetah, "--against", folder / "maml-sample.h5")
     assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
     code, line = refused("compare", "--metric", "distance_mean", cheetah, "--against", maml)
-    assert code == 3 and "rows are tasks, not offspring" in line and f"ees-mpi sample {maml}" in line
+    assert code == 3 and "rows are tasks, not mutations" in line and f"ees-mpi sample {maml}" in line
     said = ees("figure", "maml", cheetah, folder / "maml-sample.h5", "-o", "maml.svg")
     assert said.returncode == 0
 

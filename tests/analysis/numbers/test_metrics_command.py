@@ -60,7 +60,7 @@ def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Pat
     said = ees("metrics", path).stdout
     (line,) = (text for text in said.splitlines() if text.startswith("direction_uniformity"))
     assert line.split()[1] == "0" and line.endswith("(of 4 beyond radius 5)")
-    assert "warning: directions of 4 offspring" in said
+    assert "warning: directions of 4 mutations" in said
 
 
 def test_the_text_has_a_number_where_json_has_one(ant: Path, folder: Path) -> None:
