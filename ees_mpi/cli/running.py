@@ -110,7 +110,7 @@ def measure(
         from ees_mpi.commands.offspring import measure
 
         with world.together():
-            if request.starts:
+            if request.starts and world.is_root:  # only this rank computes statistics
                 scipy_stats()  # before the rollouts
             for path in figures.values() if world.is_root and not request.overwrite else ():
                 if path.exists():

@@ -123,7 +123,8 @@ def _verify_others(ranks: Ranks, run: Run, generations: Sequence[int], individua
                 name, there = f"{run.path}: generation {generation}", run.machine(generation)
                 found = compare_bits(name, logged, again, here, there) if repeats else "its rollouts cannot be repeated"
                 if found:
-                    compare_distributions(f"{name}: its behaviours", logged, again)
+                    if ranks.is_root:  # all ranks have the same outcomes, and need no scipy
+                        compare_distributions(f"{name}: its behaviours", logged, again)
                     found += ": the same distribution of behaviours"
                 lines.append(f"{name}: {count} individuals: {found or 'the same bits'}")
         evaluation.close()
