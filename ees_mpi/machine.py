@@ -137,14 +137,9 @@ def check_room(need: int, host: str) -> None:
 def fingerprint(torch: bool = False) -> dict[str, str]:
     """Return versions, CPU, BLAS and a digest of the C library's results; `torch`: whether torch is used."""
     import numpy as np
-    import threadpoolctl
 
     config: Any = np.show_config(mode="dicts")
     simd = config.get("SIMD Extensions", {})
-    pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
-    # scipy, and torch on ARM, bring a BLAS too; it must not matter whether they happen to be loaded.
-    pools = [pool for pool in pools if not {"scipy.libs", "torch", "torch.libs"} & set(pool["filepath"].split("/"))]
-    blas = {f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}" for pool in pools}
     return {
         "ees_mpi": __version__,
         "python": platform.python_version(),
@@ -158,7 +153,7 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
         "mpi4py": version("mpi4py"),
         "cpu": _cpu_model(),
         "cpu_features": " ".join([*simd.get("baseline", []), *simd.get("found", [])]),
-        "blas": ", ".join(sorted(blas)) or "none",
+        "blas": _blas(),
         "libm": f"{' '.join(platform.libc_ver())} {_libm_digest()}",
         "platform": platform.platform(),
     }
@@ -265,6 +260,18 @@ def _file_digest(file: Path, records: Iterable[Path]) -> str:
                 return digest[:DIGITS]
     with file.open("rb") as opened:
         return base64.urlsafe_b64encode(hashlib.file_digest(opened, "sha256").digest()).decode()[:DIGITS]
+
+
+@lru_cache  # numpy keeps the BLAS with which it was loaded
+def _blas() -> str:
+    """Return the BLAS of numpy, with its version and the CPU that it computes for."""
+    import threadpoolctl
+
+    pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+    # scipy, and torch on ARM, bring a BLAS too; it must not matter whether they happen to be loaded.
+    pools = [pool for pool in pools if not {"scipy.libs", "torch", "torch.libs"} & set(pool["filepath"].split("/"))]
+    blas = {f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}" for pool in pools}
+    return ", ".join(sorted(blas)) or "none"
 
 
 def _cpu_model() -> str:
