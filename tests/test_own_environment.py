@@ -171,12 +171,13 @@ def test_the_figure_of_measure_shows_where_mutations_end(own: Path, measured: Pa
         assert [tick.get_text() for tick in panel.get_xticklabels()] == ["0.2", "0.5"]
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_a_figure_without_a_name_suits_the_behaviour(run: Path, measured: Path, finished: Path, inside: Path) -> None:
     done("sample", run, "--count", 4, "-o", "sample.h5")
     done("adapt", run, "--direction", "up", "--mutations", 2, "--evaluations", 1, "-o", "up.h5")
     expected = {run: "plane", Path("sample.h5"): "plane", measured: "measure", finished: "interference"}
     for path, name in expected.items():
-        assert done("figure", path).stdout == f"{name}.png\n" and Path(f"{name}.png").stat().st_size > 1000
+        assert done("figure", path).stdout == f"{name}.png\n" and Path(f"{name}.png").exists()
     said = done("figure", "up.h5", run, "-o", "both.png")
     assert said.stdout == "both.png\n" and said.stderr.count("note: up.h5 is left out") == 1
     done("figure", "plane", run, "up.h5", "--label", "one", "-o", "labelled.png")

@@ -154,11 +154,12 @@ def test_every_figure_is_drawn_from_the_blocks_and_shown_by_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figure = pytest.importorskip("matplotlib.figure").Figure
-    save = figure.savefig
+    canvas = pytest.importorskip("matplotlib.backends.backend_agg").FigureCanvasAgg
 
     def draw_once(self: Any, path: Path, **how: Any) -> None:
         self.set_layout_engine("none")  # it would draw everything several times to find room for it
-        save(self, path, dpi=30)
+        self.set_dpi(30)
+        canvas(self).print_png(path)  # `savefig` would draw everything twice
 
     monkeypatch.setattr(figure, "savefig", draw_once)
     drawn = results_figures.draw(RESULTS, tmp_path)

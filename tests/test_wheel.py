@@ -34,7 +34,8 @@ def install(wheel: Path, folder: Path) -> None:
     """Make an environment with the wheel; the packages that it needs are those of this environment."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
-    subprocess.run([BIN / "pip", "--python", python, "install", "-qq", "--no-deps", "--no-index", wheel], check=True)
+    options = ("-qq", "--no-deps", "--no-index", "--no-compile")
+    subprocess.run([BIN / "pip", "--python", python, "install", *options, wheel], check=True)
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")  # not its own .pth files: no checkout
 
