@@ -235,7 +235,7 @@ def test_a_loop_runs_code_with_consent_for_this_loop_and_finds_it_beside_the_fil
 def test_a_text_is_no_consent(stranger: Path) -> None:
     calls: Any = (CALLS["open_run"], CALLS["load_config"], lambda f, **no: ees_mpi.Strategy([1.0], config=f, **no))
     for call in calls:
-        with pytest.raises(ees_mpi.TrustError, match="trust: expected True or False, got 'no'"):
+        with pytest.raises(ees_mpi.EesError, match="trust: expected True or False, got 'no'"):
             call(stranger, trust="no")
     assert not ran()
 
