@@ -184,6 +184,7 @@ def test_a_figure_without_a_name_suits_the_behaviour(run: Path, measured: Path, 
     for words in (["up.h5"], [], ["plane", "up.h5"]):
         failed = ees("figure", *words, "-o", "none.png")
         assert failed.returncode == 2 and "got no run file" in failed.stderr and not Path("none.png").exists()
+        assert ("(up.h5 is a file of ees-mpi adapt)" in failed.stderr) is (words == ["up.h5"])
 
 
 def test_all_names_of_figures_are_listed() -> None:

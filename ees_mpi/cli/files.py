@@ -223,7 +223,12 @@ def sweep(
     lines are for jobs/array.slurm, jobs/run_list.py, xargs or bash.
     """
     from ees_mpi.config.sweeps import members, named
+    from ees_mpi.registry.toml import key_of
 
+    if seeds and any(key_of(setting) == "run.seed" for setting in changes_of(settings)):
+        raise ConfigError("--seeds sets run.seed; leave out --set run.seed")
+    if out and out.exists() and not out.is_dir():
+        raise ConfigError(f"--out {out}: it is a file; expected a folder")
     for file, chosen in named(source, members(changes_of(settings), seeds)).items():
         words = [word for setting in chosen for word in ("--set", setting)]
         if seeds:

@@ -34,7 +34,13 @@ def main() -> NoReturn:
         with searching():
             cli(prog_name="ees-mpi", standalone_mode=False)
     except click.ClickException as error:
-        _leave(error.format_message(), error.exit_code, "ees-mpi: " if sys.argv[1:] else "")  # no words: it is the help
+        message = error.format_message()
+        if not sys.argv[1:]:  # it is the help
+            _leave(message, error.exit_code, "")
+        if context := getattr(error, "ctx", None):
+            pause = "" if message.endswith((".", "?")) else ";"
+            message = f"{message}{pause} `{context.command_path} --help` lists the options"
+        _leave(message, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if ranks.launched()[1] == 0:

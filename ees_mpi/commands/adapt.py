@@ -90,12 +90,12 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             if out.resolve() in (policy.resolve(), loader_of(policy).resolve()):
                 raise ConfigError(f"--policy {policy}: it or its loader would replace -o {out}; choose another name")
             check_policy(policy, task, run, request.overwrite, "--policy")
-        task = _from_one_start(task.toward(angle)) if one_start else task.toward(angle)
-        if task.heading is None:
+        if task.toward(0.0).heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
         records = len(task.marks) if isinstance(task, PolicyTask) else 1
         if across(angle, task.behavior_dim // records):
             raise ConfigError(f"--direction {direction}: the behaviour has one number; expected left or right")
+        task = _from_one_start(task.toward(angle)) if one_start else task.toward(angle)
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":
         from ees_mpi.maml.adaptation import by_gradient  # imports torch

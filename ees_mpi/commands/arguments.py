@@ -83,7 +83,7 @@ def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a
         except (TypeError, ValueError, OverflowError):
             given = math.nan
         if not low <= given <= high:
-            limits = "" if math.isnan(given) else f" between {low:g} and {high:g}"
+            limits = "" if math.isnan(given) or "between" in expected else f" between {low:g} and {high:g}"
             raise ConfigError(f"{name}: expected {expected}{limits}, got {value!r:.80}")
         return given
 
@@ -166,7 +166,7 @@ def check_committed(run: "Run") -> None:
 def counted(name: str, number: int, count: int) -> int:
     """Return a number below `count`; a negative one counts from the end."""
     if not -count <= number < count:
-        raise ConfigError(f"{name} {number}: expected 0 to {count - 1}")
+        raise ConfigError(f"{name} {number}: expected {f'0 to {count - 1}' if count > 1 else '0, the only one'}")
     return number % count
 
 

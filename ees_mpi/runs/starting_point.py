@@ -90,7 +90,8 @@ def parse(text: str) -> tuple[Path, int | None]:
     if len(generation) > 18:
         raise ConfigError(f"--from {path}@...: expected the number of a generation after @")
     if os.path.exists(path) and not os.path.isfile(path):
-        raise RunFileError(f"--from {path}: this is not a plain file; expected a run file")
+        kind = "a folder" if os.path.isdir(path) else "not a plain file"
+        raise RunFileError(f"{path} is {kind}; expected a run file or a policy")
     return Path(path), int(generation) if generation else None
 
 

@@ -105,16 +105,20 @@ def _opened(path: Path) -> h5py.File:
     try:
         opened = OpenedFile(open_plain(real(path)))
     except FileNotFoundError:
-        raise RunFileError(f"{path} does not exist") from None
+        raise RunFileError(f"{path} does not exist; expected a run file") from None
     try:
         # The writer replaces the file and never changes it in place: no lock is needed. HDF5 would refuse to open it by
         # its name without a lock, while another part of this process has it open with one.
         return h5py.File(opened, "r")
     except (OSError, RuntimeError, ValueError) as error:
-        why = f"is not a readable HDF5 file, or truncated: {error}"
-        if path.suffix == ".toml":
+        why = "is not a readable HDF5 file; expected a run file"
+        if "truncated" in str(error):
+            why = f"is truncated: more than its {path.stat().st_size} bytes are expected; copy it again"
+        elif path.stat().st_size == 0:
+            why = "is empty; expected a run file"
+        elif path.suffix == ".toml":
             why = "is not a readable HDF5 file, but a config; expected a run file"
-        if path.suffix == ".npz":
+        elif path.suffix == ".npz":
             why = "is a policy, which has no generations; expected a run file"
         raise RunFileError(f"{path} {why}") from None
 

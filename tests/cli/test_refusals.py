@@ -82,7 +82,20 @@ REFUSED = [
     (2, "expected 0 to 5", "export cheetah.h5 --policy --individual 6 -o p.npz"),
     (2, "--component 1", "export cheetah.h5 --policy --component 1 -o p.npz"),
     (3, "has no policy", "export run.h5 --policy -o p.npz"),
-    (2, "would replace -o p.npz", "adapt cheetah.h5 --direction left --policy p.npz -o p.npz"),
+    (2, "those of policies", "adapt cheetah.h5 --direction left --policy p.npz -o p.npz"),
+    (2, "expected left or right", "adapt cheetah.h5 --direction up"),
+    (2, "has no direction", "adapt run.h5 --direction up"),
+    (2, "names in .npz are those of policies", "sample run.h5 --count 2 -o new.npz"),
+    (2, "such as new.h5", "train interference-maxvar --out new.toml"),
+    (3, "nothing.h5 is empty; expected a run file", "info nothing.h5"),
+    (3, "cut.h5 is truncated: more than its 3000 bytes are expected; copy it again", "resume cut.h5"),
+    *((3, "sub is a folder; expected a run file", f"{verb} sub") for verb in ("measure", "figure", f"{TRAIN} --from")),
+    (2, "got a folder", "train sub.h5"),
+    (2, "between 0.05 and 50, got 0.0", "replay cheetah.h5 --speed 0"),
+    (2, "expected 0, the only one", "sample run.h5 --count 2 --component 3"),
+    (2, "--seeds sets run.seed; leave out --set run.seed", "sweep interference-maxvar --seeds 0-2 --set run.seed=3"),
+    (2, "--out text.h5: it is a file; expected a folder", "sweep interference-maxvar --seeds 0-2 --out text.h5"),
+    (2, "argument (more); `ees-mpi train --help` lists the options", "train interference-maxvar more"),
     (2, "would replace -o p.py", "adapt cheetah.h5 --direction left --policy p.npz -o p.py"),
     (2, "expected 0 to 5", "replay cheetah.h5 --individual 6"),
     (2, "ends in .mp4, .gif", "replay cheetah.h5 --video film.avi"),
@@ -138,8 +151,13 @@ def folder(finished: Path, cheetah: Path, ant: Path, tmp_path_factory: pytest.Te
         (place / f"{name}.h5").symlink_to(source)
     for name in ("pipe.h5", "pipe.npz", "pipe.toml"):
         os.mkfifo(place / name)
-    for name, text in {"deep.toml": "a=" + "[" * 5000 + "]" * 5000, "wrong.toml": "[run", "text.h5": "hello"}.items():
+    deep = "a=" + "[" * 5000 + "]" * 5000
+    texts = {"deep.toml": deep, "wrong.toml": "[run", "text.h5": "hello", "nothing.h5": ""}
+    for name, text in texts.items():
         (place / name).write_text(text)
+    for name in ("sub", "sub.h5"):
+        (place / name).mkdir()
+    (place / "cut.h5").write_bytes(ant.read_bytes()[:3000])
     for name in ("empty.h5", "nan.h5"):
         shutil.copy(ant, place / name)
     with edited(place / "nan.h5") as file:

@@ -79,7 +79,8 @@ def suiting(paths: Sequence[Path], trust: bool = False) -> str:
     """Return the name of the figure that suits the rows and the behaviour of run files: those of the first."""
     runs = [path for path in paths if not is_adaptation(path)]
     if not runs:
-        raise ConfigError("figure: expected [NAME] RUN.h5 ..., got no run file; --list prints the names")
+        other = f" ({paths[0]} is a file of ees-mpi adapt)" if paths else ""
+        raise ConfigError(f"figure: expected [NAME] RUN.h5 ..., got no run file{other}; --list prints the names")
     with open_run(runs[0], trust) as run:
         if not run.config.population.has_individuals:
             return "maml-training"

@@ -146,7 +146,7 @@ def read_rows(run: Run, generation: int | None, numbers: int = 2) -> Offspring:
     offspring = read_offspring(run, generation)
     if offspring.position.shape[1] != numbers:
         words = "one number" if numbers == 1 else "two numbers, a position in the plane"
-        raise RunFileError(f"{run.path}: expected offspring with a behavior of {words}")
+        raise RunFileError(f"{run.path}: expected mutations with a behavior of {words}")
     return offspring
 
 
