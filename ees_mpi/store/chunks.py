@@ -62,6 +62,8 @@ def append(dataset: h5py.Dataset, values: Any) -> None:
     A fold appends to dozens of datasets, so this uses the functions of HDF5 without h5py's selections.
     """
     rows = np.ascontiguousarray(values, dataset.dtype)
+    if rows.shape[1:] != dataset.shape[1:]:  # HDF5 would cut the rows that are there
+        raise ValueError(f"{dataset.name}: expected rows of shape {dataset.shape[1:]}, got {rows.shape[1:]}")
     start, zeros = dataset.shape[0], (0,) * (rows.ndim - 1)
     dataset.id.set_extent((start + len(rows), *rows.shape[1:]))
     for first, last in spans(dataset, start, start + len(rows)):

@@ -15,7 +15,7 @@ from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import State, first_state
-from ees_mpi.store import fold, journal, layout
+from ees_mpi.store import chunks, fold, journal, layout
 from ees_mpi.store.repair import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
@@ -236,3 +236,12 @@ def test_generations_are_called_safe_only_where_they_are(
     half.kill()
     with pytest.raises(RunFileError, match=r"No space left on device\.$"):  # nothing was committed to a new file
         RunWriter.create(tmp_path / "new.h5", config, half.state.arrays())
+
+
+def test_rows_of_another_shape_cut_nothing_that_is_there(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        dataset = chunks.create(file, "rows", (3,), np.float32, 4)
+        chunks.append(dataset, np.ones((2, 3)))
+        with pytest.raises(ValueError, match=r"expected rows of shape \(3,\), got \(2,\)"):
+            chunks.append(dataset, np.ones((1, 2)))
+        np.testing.assert_array_equal(dataset[:], np.ones((2, 3)))
