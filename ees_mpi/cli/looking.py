@@ -40,7 +40,7 @@ def figure(
     if listing:
         echo("\n".join(listed()))
         return
-    if not is_known(name) and (name.endswith(".h5") or name.startswith(PREFIX) or Path(name).exists()):
+    if name and not is_known(name) and (name.endswith(".h5") or name.startswith(PREFIX) or Path(name).exists()):
         runs, name = [check_no_policy(path_of(name)), *runs], ""
     echo(str(draw(name or suiting(runs, request.trust), runs, request)))
 
