@@ -6,10 +6,11 @@
 The films show sixteen new mutations of a trained mean. Each is rolled out alone in Bullet, the paper's physics. The
 ring has the positions of the last generation that `jobs/paper/results` keeps of the run that trained the ant.
 
-`heritable.png` has ten mutations of two ants, one trained from one start and one from four: the median runs of their
-groups by heritable share. For each of ten directions it takes the mutation that goes farthest that way on average over
-starts 1 to 10, and shows where this mutation ends from starts 11 to 20, in the colour of the direction. `heritable.gif`
-films three mutations of the second ant from four starts each, in Bullet; four other starts have chosen them.
+`heritable.png` has ten mutations of two ants, one trained from one start and one from four: of six runs each, the
+lower of the two in the middle by heritable variance. For each of ten directions it takes the mutation that goes
+farthest that way on average over starts 1 to 10, and shows where this mutation ends from starts 11 to 20, in the colour
+of the direction. `heritable.gif` films three mutations of the second ant from four starts each, in Bullet; four other
+starts have chosen them.
 """
 
 import subprocess
@@ -66,11 +67,12 @@ def shade_of(direction: float) -> tuple[float, ...]:
 
 
 def draw_floor(axes: Any, reach: float, circles: Iterable[int]) -> None:
-    """Draw circles around the start, without axes."""
+    """Draw circles around the start with their radii, without axes."""
     from matplotlib.patches import Circle
 
     for radius in circles:
         axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=shade(LINES)))
+        axes.text(radius * 0.707, -radius * 0.707, str(radius), color=shade(TEXT), ha="center", va="center", size=9)
     axes.plot(0, 0, "+", color=shade(TEXT))
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     axes.set_axis_off()
@@ -86,8 +88,6 @@ def ring() -> None:
     figure = pyplot.figure(figsize=(4.2, 4.2), facecolor=shade(FLOOR))
     axes = figure.add_axes((0, 0, 1, 1))
     draw_floor(axes, reach, circles)
-    for radius in circles:
-        axes.text(radius * 0.707, -radius * 0.707, str(radius), color=shade(TEXT), ha="center", va="center", size=9)
     axes.scatter(*ends.T, s=5, linewidths=0, color=[shade_of(hue) for hue in np.arctan2(*ends.T[::-1]).tolist()])
     figure.savefig(PICTURES / "ring.png", dpi=100, facecolor=shade(FLOOR))
 
