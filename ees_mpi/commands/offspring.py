@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi import config as configs
 from ees_mpi import machine
@@ -34,7 +35,7 @@ from ees_mpi.generation.results import SAME_STARTS, Clock, Record, describe, sta
 from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes
+from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.search import beside
@@ -174,30 +175,46 @@ def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -
 
 
 def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learned: Arrays, record: Record) -> Note:
-    """Select the best tenth from the first start in each direction, and mutate them again.
+    """Select from the best tenth in each direction, and mutate them again.
 
-    Return selection and response along each direction: the mean place of the selected from the first start, and that
-    of their offspring from the other starts. Directions are opposite in pairs, so that no control is needed.
+    Return selection and response along each direction: the mean place of the selected from the starts that selected
+    them, and that of their offspring from the other starts. Directions are opposite in pairs, so that no control is
+    needed.
     """
     config, row, axes = parent.config, record.generation, parent.config.task.axes
     directions = np.vstack([np.eye(axes), -np.eye(axes)])
-    first = record["behavior_by_start"][:, 0, -axes:] @ directions.T
-    first[~record["valid"]] = -np.inf
+    along = record["behavior_by_start"][:, :, -axes:] @ directions.T
+    along[~record["valid"]] = -np.inf
     count = min(config.population.size // TENTH, MAX_PARENTS, int(record["valid"].sum()))
-    best = np.argsort(-first, axis=0, kind="stable")[:count]
-    selected = best.T.ravel()  # direction by direction
+    selected, start = selection_of(along, count)
     population, noise = config.population, evaluation.noise
-    parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.tolist()])
+    parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.ravel().tolist()])
     again = population.draw(stream(config.run.seed, "second generation", row), noise, config.task.parameters)
     again = replace(again, parent=np.arange(population.size, dtype=np.int32) % len(parents))
     mutated = {**learned, "mean": parents}
     outcomes = offspring_of(evaluation, mutated, again, parent.statistics, row, name="second generation")
-    other = np.asarray(outcomes.by_start)[:, 1:, -axes:].mean(axis=1)
+    places = np.asarray(outcomes.by_start)[:, :, -axes:]
+    elsewhere = np.arange(places.shape[1]) != start.ravel()[again.parent][:, None]
+    other = places.mean(axis=1, where=elsewhere[:, :, None])
     response = []
     for number, direction in enumerate(directions):
-        kept = outcomes.valid & (again.parent // len(best) == number)
+        kept = outcomes.valid & (again.parent // count == number)
         response.append(float((other[kept] @ direction).mean()) if kept.any() else math.nan)
-    return {"selection": np.take_along_axis(first, best, axis=0).mean(axis=0).tolist(), "response": response}
+    chosen = along[selected, start, np.arange(len(directions))[:, None]]
+    return {"selection": chosen.mean(axis=1).tolist(), "response": response}
+
+
+def selection_of(along: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return `count` individuals of each direction, and the start that selects each; both [direction, count].
+
+    along: [individual, start, direction] how far each goes. The starts take turns: one selects its best, the next one
+    its second best, and so on; so the selected are like a best tenth, but depend on no single start.
+    """
+    _, starts, directions = along.shape
+    best = np.argsort(-along, axis=0, kind="stable")[:count]  # [place, start, direction]
+    place, direction = np.arange(count), np.arange(directions)[:, None]
+    start = (place + direction * starts // directions) % starts  # each start has other places in other directions
+    return best[place, start, direction], start
 
 
 def read_parent(

@@ -30,6 +30,20 @@ def test_parents_of_a_second_generation_are_valid_even_if_fewer_than_a_tenth_are
     assert np.isfinite(second["selection"]).all()
 
 
+def test_parents_are_the_best_from_all_starts_in_turn() -> None:
+    along = np.random.default_rng(0).normal(size=(200, 5, 4))  # [individual, start, direction]
+    selected, start = offspring.selection_of(along, 20)
+    assert selected.shape == start.shape == (4, 20)
+    for direction in range(4):
+        assert np.bincount(start[direction]).tolist() == [4] * 5  # no start selects more than another
+        ahead = [
+            int((along[:, by, direction] > along[one, by, direction]).sum())
+            for one, by in zip(selected[direction], start[direction], strict=True)
+        ]
+        assert ahead == list(range(20))  # of the start that selects it: its best, the second best, ...
+    assert not np.array_equal(start[0], start[1])
+
+
 def spoilt(found: Outcomes, *invalid: int) -> Outcomes:
     """Return outcomes of which some are invalid, and go farthest."""
     fitness, valid = found.fitness.copy(), found.valid.copy()
