@@ -32,7 +32,7 @@ COLUMNS = ("fitness_mean", "distance_mean", "behavior_variance", "entropy")
 NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "noise.seed", "task.name", "objective.name", "method", "task.xml"}
 MAX_KEYS = 6  # columns of keys in a table
 RECENT = 30  # generations over which the speed is measured
-SILENT = 60.0  # seconds after which a silent writer is reported
+SILENT = 60.0  # seconds after which the silence of a living writer is reported
 CHECKED = "the attributes, the sessions and the state; `ees-mpi verify` checks the arrays of all generations, too"
 
 
@@ -75,7 +75,7 @@ def summarize(run: Run) -> dict[str, Any]:
 
 def _cut(run: Run) -> str:
     """Return a sentence about a journal that ends within a record, unless a writer may be at work."""
-    if not run.cut or lock.is_held(run.path) or not journal.read(run.path).cut:  # the last: it went on and ended
+    if not run.cut or lock.is_held(run.path) is not False or not journal.read(run.path).cut:  # the last: it went on and ended
         return ""
     return run.cut
 
@@ -164,16 +164,19 @@ def seconds_per_generation(run: Run) -> float | None:
 
 def writer(path: Path) -> str:
     """Return a sentence on the process that writes a run file; it touches the lock file every few seconds."""
-    held = lock.path_of(path)
+    sidecar = lock.path_of(path)
     try:
-        silent = time.time() - os.stat(held).st_mtime
-        owner = lock.read_owner(held)
-        name = f"process {owner['pid']} on {owner['host']}"
-    except (OSError, KeyError):
+        silent = time.time() - os.stat(sidecar).st_mtime
+    except OSError:
         return "nobody writes it now; `ees-mpi resume` continues it"
-    if silent > SILENT:
-        return f"its writer, {name}, has given no sign of life for {clock(silent)}"
-    return f"being written by {name}"
+    held, owner = lock.is_held(path), lock.read_owner(sidecar)
+    name = f"process {owner['pid']} on {owner['host']}" if owner else "a process without a name"
+    if held is False:
+        return f"its writer, {name}, was killed or crashed; `ees-mpi resume` continues it"
+    sign = f"{clock(silent)} ago" if silent > 0 else "just now"  # clocks of two machines may differ
+    if held is None:
+        return f"its writer, {name}, gave its last sign of life {sign}; from here, it cannot be told if it still runs"
+    return f"being written by {name}" + (f", whose last sign of life was {sign}" if silent > SILENT else "")
 
 
 def lines(facts: Facts) -> list[str]:

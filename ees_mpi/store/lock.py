@@ -47,20 +47,22 @@ def read_owner(path: Path) -> dict[str, Any]:
         return {}
 
 
-def is_held(run: Path) -> bool:
-    """Return whether a process may be writing a run file; True if that cannot be told."""
+def is_held(run: Path) -> bool | None:
+    """Return whether a process is writing a run file; None if that cannot be told."""
     try:
         file = open_plain(path_of(run))
     except FileNotFoundError:
         return False
+    except RunFileError:
+        return None
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
+    except OSError as error:
+        return True if error.errno in HELD else None
     finally:
         os.close(file)
     here = socket.gethostname()
-    return bool(read_owner(path_of(run)).get("host", here) != here)  # some file systems lock within a node only
+    return False if read_owner(path_of(run)).get("host", here) == here else None  # some lock within a node only
 
 
 class Lock:

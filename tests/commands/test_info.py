@@ -1,8 +1,12 @@
 """`ees-mpi info` of one file, and of several."""
 
+import errno
+import fcntl
 import json
 import os
 import shutil
+import socket
+import time
 import tomllib
 from pathlib import Path
 
@@ -12,6 +16,7 @@ from support.run_files import edited, stored
 
 from ees_mpi import open_run
 from ees_mpi.commands.info import writer
+from ees_mpi.store.lock import Lock
 
 NAMES = ("interference", "sample", "adapt", "maml", "maml-adapt")
 
@@ -122,11 +127,33 @@ def test_invalid_rollouts_of_the_last_generation_are_said_below_a_table(tmp_path
     assert f"{copy}: 25.0% of the last rollouts are invalid" in done("info", "sweep1.h5", copy).stdout
 
 
-def test_a_writer_that_is_gone_is_told_from_one_that_is_silent(tmp_path: Path) -> None:
-    run = tmp_path / "run.h5"
+def test_a_writer_is_told_from_one_that_was_killed(tmp_path: Path) -> None:
+    run, sidecar = tmp_path / "run.h5", tmp_path / "run.h5.lock"
     assert "nobody writes it now" in writer(run)
-    sidecar = tmp_path / "run.h5.lock"
-    sidecar.write_text('{"host": "node7", "pid": 12}')
-    assert writer(run) == "being written by process 12 on node7"
-    os.utime(sidecar, (0, 0))
-    assert "node7, has given no sign of life" in writer(run)
+    held = Lock(run)
+    name = f"process {os.getpid()} on {socket.gethostname()}"
+    assert writer(run) == f"being written by {name}"
+    left = sidecar.read_text()
+    held.release()
+    sidecar.write_text(left)  # as after SIGKILL: the file stays, the lock does not
+    assert f"{name}, was killed or crashed; `ees-mpi resume` continues it" in writer(run)
+    sidecar.write_text("")  # killed before it had written its name
+    assert "was killed or crashed" in writer(run)
+
+
+def test_where_locks_do_not_tell_the_last_sign_of_life_of_a_writer_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(file: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    run, sidecar = tmp_path / "run.h5", tmp_path / "run.h5.lock"
+    sidecar.write_text('{"host": "node7", "pid": 12}')  # some file systems lock within a node only
+    assert "process 12 on node7, gave its last sign of life" in writer(run) and "cannot be told" in writer(run)
+    sidecar.write_text(json.dumps({"host": socket.gethostname(), "pid": 12}))
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    monkeypatch.setattr(time, "time", lambda: sidecar.stat().st_mtime + 90)
+    assert "gave its last sign of life 0:01:30 ago" in writer(run)
+    sidecar.unlink()
+    os.mkfifo(sidecar)
+    assert "a process without a name" in writer(run)
