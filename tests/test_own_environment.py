@@ -15,6 +15,7 @@ from ees_mpi.analysis import video
 from ees_mpi.analysis.figures.catalog import FIGURES
 from ees_mpi.analysis.figures.curves import measure as measure_figure
 from ees_mpi.analysis.figures.style import drawing
+from ees_mpi.analysis.numbers.heritability import describe
 from ees_mpi.analysis.together import MARK, balls
 from ees_mpi.commands.info import read
 from ees_mpi.config import load
@@ -135,6 +136,13 @@ def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, meas
     words = ("measure", run, "--starts", 3, "--count", 40, "--set", "task.axes=0", "--std", "0.5", "--json")
     (row,) = json.loads(done(*words, "-o", tmp_path / "none.h5").stdout)["stds"]
     assert all(row[name] is None for name in ("kept", "realised", "best_elsewhere", "distance")) and row["share"]
+    placed, without = (describe(ees_mpi.open_run(tmp_path / name, trust=True)) for name in ("m.h5", "none.h5"))
+    heads = ["std", "heritable", "share", "95", "%", "interval"]
+    assert placed[1].split() == [*heads, "realised", "best", "elsewhere", "distance"]
+    assert without[1].split() == heads and "distance" not in " ".join(without)
+    for lines in (placed, without):
+        assert any(line.startswith("std 0.5: ") and "belongs to the mutation" in line for line in lines)
+    assert [any("task.starts=own" in line for line in without)] == [row["share"] < 0.5]
 
 
 @pytest.mark.usefixtures("quick_figures")

@@ -139,39 +139,55 @@ def facts(run: Run) -> list[dict[str, Any]]:
     return rows
 
 
-HEADS = {
+HEADS = {  # of the table; `--json` and the file have all numbers
     "std": "std",
     "heritable": "heritable",
-    "start": "start",
-    "interaction": "interaction",
     "share": "share",
     "interval": "95 % interval",
-    "consistency": "consistency",
-    "kept": "kept",
-    "all_kept": "all kept",
     "realised": "realised",
     "best_elsewhere": "best elsewhere",
     "distance": "distance",
 }
-LEGEND = (
-    "heritable, start, interaction: the variance that belongs to the mutation, to the start, and to both together",
-    "share: heritable over the sum of the three; consistency: heritable over heritable and interaction",
-    "kept: the share of a mutation's rollouts on its most frequent side; all kept: of mutations that always end there",
-    "realised: how much of the lead of the best tenth is left when they are mutated again",
-    f"best elsewhere: how far the best of {BEST_OF}, chosen from one start, goes from the other starts",
-    "distance: of single rollouts; the mean place of a mutation over its starts is nearer to the origin",
+LEGEND = {
+    "heritable": "heritable: the variance that belongs to the mutation; share: its part of the whole variance",
+    "realised": "realised: how much of the lead of the best tenth is left when they are mutated again",
+    "best_elsewhere": f"best elsewhere: how far the best of {BEST_OF}, chosen from one start, goes from the others",
+    "distance": "distance: of single rollouts; the mean place of a mutation over its starts is nearer to the origin",
+}
+NOISY = "these rollouts cannot be repeated bit by bit, so the part of the two together holds their noise, too"
+ADVICE = (
+    "If less than half belongs to the mutation, training from several starts may raise its part, for example with "
+    "task.rollouts=4 and task.starts=own: `ees-mpi docs heritability`."
 )
-NOISY = "these rollouts cannot be repeated bit by bit, so the interaction holds their noise, too"
 
 
 def describe(run: Run) -> list[str]:
-    """Return the lines that `ees-mpi measure --starts` prints: a table of all stds."""
+    """Return the lines that `ees-mpi measure --starts` prints: a table of all stds, and a sentence on each."""
     rows, task, on_gpu = facts(run), run.config.task, run.device(0) == "cuda"
     title = f"{label(run)}: {run.config.population.size} mutations x {task.rollouts} starts at each std"
-    cells = [tuple(HEADS.values())]
-    for row in rows:
-        shown = {name: number(value) for name, value in row.items()}
-        shown["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
-        cells.append(tuple(shown.get(name, "-") for name in HEADS))
+    cells = [{name: number(row.get(name, math.nan)) for name in HEADS} for row in rows]
+    for cell, row in zip(cells, rows, strict=True):
+        cell["std"] = f"{row['std']:g}"
+        cell["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
+    shown = [name for name in HEADS if any(cell[name] != "-" for cell in cells)]
+    table = columns([tuple(HEADS[name] for name in shown), *(tuple(cell[name] for name in shown) for cell in cells)])
+    legend = [text for name, text in LEGEND.items() if name in shown]
     repeats = task.deterministic and (task.repeats_on_gpu or not on_gpu)
-    return [title, *columns(cells), *LEGEND, *([] if repeats else [NOISY])]
+    advice = [ADVICE] if any(row["share"] < 0.5 for row in rows) else []
+    return [title, *table, *legend, "", *map(sentence, rows), *([] if repeats else [NOISY]), *advice]
+
+
+def sentence(row: dict[str, Any]) -> str:
+    """Return what the numbers of a std say, in words."""
+    variances = [row[name] for name in ("heritable", "start", "interaction")]
+    std, total = f"{row['std']:g}", sum(variances)
+    if not total > 0:
+        return f"std {std}: all rollouts behave alike, so there is no variance to divide."
+    own, start, both = (_percent(variance / total) for variance in variances)
+    interval = f" ({_percent(row['low'])} to {_percent(row['high'])})" if math.isfinite(row["low"]) else ""
+    others = f"{start} % to the start, and {both} % to the two together"
+    return f"std {std}: {own} %{interval} of the variance belongs to the mutation, {others}."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * min(max(share, 0.0), 1.0):.0f}"  # an estimate without bias may be below 0

@@ -12,7 +12,7 @@ from support.small_runs import walk
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side
+from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, sentence
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.outcomes import Floats, Outcomes
@@ -78,6 +78,16 @@ def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> N
 def test_policies_that_all_do_the_same_have_no_share() -> None:
     found = heritability(np.ones((5, 3, 1)))
     assert found["heritable"] == 0 and np.isnan([found["share"], found["low"], found["high"]]).all()
+    assert "std 0.02: all rollouts behave alike" in sentence({"std": 0.02, **found})
+
+
+def test_a_sentence_says_what_belongs_to_the_mutation_and_what_to_the_start() -> None:
+    row = {"std": 0.5, "heritable": 1.0, "start": 3.0, "interaction": 1.0, "low": 0.124, "high": 0.226}
+    assert sentence(row) == (
+        "std 0.5: 20 % (12 to 23) of the variance belongs to the mutation, 60 % to the start, and 20 % to the two "
+        "together."
+    )
+    assert ": 0 % (0 to 23) of" in sentence({**row, "heritable": -0.1, "low": -0.02})
 
 
 def test_offspring_have_a_heritable_variance_only_if_all_have_the_same_starts(tmp_path: Path) -> None:
