@@ -13,11 +13,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
+from support.processes import wait_until
 from support.program import MPIRUN, TIMEOUT, environment
 
 SWITCH = "eesswitch"  # the namespace of the bridge
 BRIDGE = "eesbr"
+PATIENCE = 300  # seconds that an mpirun may take
 TOOLS = ("ip", "unshare", "nsenter", "mount")
 
 
@@ -43,7 +46,7 @@ def hosts(count: int, folder: Path) -> Iterator[list[str]]:
     """Make hosts eesh1, eesh2, ... and remove them again."""
     names = [f"eesh{number}" for number in range(1, count + 1)]
     turn = (Path(tempfile.gettempdir()) / "ees-hosts.lock").open("w")
-    fcntl.flock(turn, fcntl.LOCK_EX)  # the names are the machine's: one set of hosts at a time
+    wait_until(lambda: _is_free(turn))  # the names are the machine's: one set of hosts at a time
     try:
         _ip("netns", "add", SWITCH)
         _ip("-n", SWITCH, "link", "add", BRIDGE, "type", "bridge")
@@ -67,6 +70,15 @@ def hosts(count: int, folder: Path) -> Iterator[list[str]]:
         turn.close()
 
 
+def _is_free(turn: IO[str]) -> bool:
+    """Return whether this process has the lock now."""
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _enter(host: str, command: str) -> str:
     named = f'"hostname {host}; exec /bin/sh -c \\"\\$0\\""'
     return f"exec nsenter --net=/run/netns/{host} unshare --uts /bin/sh -c {named} {command}\n"
@@ -81,7 +93,18 @@ def mpirun(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program with some ranks on each host, started from the first one; `more`: environment variables."""
     slots = ",".join(f"{name}:{each}" for name in names)
-    launcher = [MPIRUN, "--prtemca", "plm_ssh_agent", str(folder / "agent"), "--host", slots, *options]
+    # A launcher that waits in vain, for a host or for ranks, ends itself, and all processes on all hosts.
+    launcher = [
+        MPIRUN,
+        "--timeout",
+        str(PATIENCE),
+        "--prtemca",
+        "plm_ssh_agent",
+        str(folder / "agent"),
+        "--host",
+        slots,
+        *options,
+    ]
     line = " ".join([*launcher, "--bind-to", "none", sys.executable, *map(str, words)])
     start = folder / "start"
     start.write_text("#!/bin/bash\n" + f"mount --bind {folder}/hosts /etc/hosts\n" + _enter(names[0], f"'{line}'"))
