@@ -100,7 +100,7 @@ class Commands(click.Group):
 def cli(context: click.Context) -> None:
     """Evolvability ES under MPI. `ees-mpi docs` prints the documentation.
 
-    All of Run, `signal`, `verify` and `doctor` work alone or under mpirun; there, the others run on rank 0 only.
+    All of Run, `signal`, `verify` and `doctor` work alone or under mpirun.
     Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 a training was
     interrupted, `resume` continues it; any other code is a failure. After Ctrl-C under mpirun, the shell sees
     mpirun's own code, such as 1, and `resume` continues the training, too.

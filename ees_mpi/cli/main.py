@@ -15,6 +15,7 @@ from ees_mpi.registry.search import searching
 from ees_mpi.terminal import is_utf8, say_on_stderr
 
 MAX_MESSAGE = 2000  # characters of a message
+PRINTING = {"", "info", "config", "sweep", "plan", "presets", "docs", "metrics", "compare"}  # commands that only print
 
 for _module in (running, files, looking):
     for _command in vars(_module).values():
@@ -24,7 +25,7 @@ for _module in (running, files, looking):
 
 def main() -> NoReturn:
     """Run the command line; an error is printed once, by one rank."""
-    if ranks.launched()[1] != 0 and not _needs_all_ranks(sys.argv[1:]):
+    if ranks.launched()[1] != 0 and _only_prints(sys.argv[1:]):
         sys.exit(0)
     machine.pin_threads()
     for word in sys.argv[1:]:
@@ -59,11 +60,13 @@ def main() -> NoReturn:
     sys.exit(0)
 
 
-def _needs_all_ranks(words: list[str]) -> bool:
-    """Return whether a command runs on all ranks. All others, and help, are for rank 0: each would print the same."""
+def _only_prints(words: list[str]) -> bool:
+    """Return whether a command only prints, which is for rank 0: each rank would print the same.
+
+    Others run on all ranks: `srun bash -c 'ees-mpi report run$SLURM_PROCID.h5'` writes a file on each.
+    """
     name = next((word for word in words if not word.startswith("-")), "")
-    asks = {"-h", "--help", "--version"}.intersection(words)
-    return isinstance(vars(running).get(name), click.Command) and not asks
+    return name in PRINTING or bool({"-h", "--help", "--version"}.intersection(words))
 
 
 def _leave(message: str, code: int, name: str = "ees-mpi: ") -> NoReturn:
