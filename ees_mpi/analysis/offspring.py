@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run
 from ees_mpi.tasks.locomotion import along
+from ees_mpi.terminal import plain
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,18 @@ def _axes(run: Run) -> int:
 
 def axis_names(run: Run) -> list[str]:
     """Return the names of the numbers of `positions`: of robots final x and y, of other tasks their behavior."""
+    task: Any = run.config.task
     count = position_dim(run)
     if has_positions(run):
         return [f"final {axis}" for axis in "xyz"[:count]]
-    name = str(getattr(run.config.task, "behavior", "behavior")).rpartition(":")[2].replace("_", " ")
-    return [name] if count == 1 else [f"{name}[{number}]" for number in range(count)]
+    behavior = str(getattr(task, "behavior", "behavior"))
+    name = behavior.rpartition(":")[2].replace("_", " ")
+    if behavior in ("final_info", "mean_info"):
+        name = name.replace("info", plain(task.info_key).replace("$", r"\$"))  # not a formula of matplotlib
+    record = int(run["behavior"].shape[2]) // len(getattr(task, "marks", (0,)))  # a place is its last numbers
+    components = task.components if behavior == "final_observation" else ()
+    numbers = components if count <= len(components) else range(max(record, count))
+    return [name] if len(numbers) == 1 and not components else [f"{name}[{number}]" for number in numbers[-count:]]
 
 
 def _behavior(run: Run, generation: int) -> tuple[Floats, NDArray[np.bool_]]:
