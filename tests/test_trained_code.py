@@ -312,12 +312,21 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
+SAID = {  # what a refusal says has changed
+    "the file": "point.py",
+    "what it imported": "helper.py",
+    "what it imported while it ran": "later.py",
+}
+
+
 @pytest.mark.parametrize("change", CHANGES)
 def test_code_that_is_not_the_trained_code_asks(mine: Path, change: str) -> None:
     CHANGES[change](mine.parent)
     for words in (VERIFY, SAMPLE, RESUME):
         code, line = refusal(*words)
         assert code == 3 and "task.function = 'point:Point'" in line and "--trust" in line and not ran()
+        said = f"'{mine.parent / SAID[change]}' has changed since you trained with it" if change in SAID else "have not"
+        assert said in line
 
 
 def test_earlier_versions_of_the_code_stay_noted(mine: Path) -> None:
@@ -338,7 +347,9 @@ def test_a_copy_of_the_code_elsewhere_asks(
             shutil.copy(path, elsewhere)
     monkeypatch.chdir(elsewhere)
     code, line = refusal(*VERIFY)
-    assert code == 3 and "point:Point" in line and not ran()
+    assert code == 3 and f"it was in '{mine.parent}' when you trained with it" in line and not ran()
+    Path("point.py").write_text(f"{TASK}\n# another")
+    assert "you have not trained with it" in refusal(*VERIFY)[1]
     for path in elsewhere.iterdir():
         path.unlink()
     done("verify", mine)  # the module beside that file is the one that was trained
@@ -361,8 +372,9 @@ def test_other_settings_of_the_trained_code_ask(mine: Path, setting: str) -> Non
         config = hdf5.attributes(file)["config"]
         assert "factor = 2.0" in config
         hdf5.put(file, {"config": config.replace("factor = 2.0", setting)})
+    Path("point.py").write_text(f"{TASK}\n# changed")  # not all that differs
     code, line = refusal(*VERIFY)
-    assert code == 3 and "point:Point" in line and not ran()
+    assert code == 3 and "point:Point" in line and "you have not trained with it" in line and not ran()
 
 
 def test_another_key_or_name_of_the_trained_module_asks(mine: Path) -> None:

@@ -4,10 +4,11 @@ Texts that come from a run file or an exported policy are marked, and the code t
 When a config is read for a call, `decide` permits the settings that the user has trained with before, or all of them if
 the user says so. A permission ends with the call: `sections`, copies and pickles of the config do not have it.
 
-Training notes each setting that names code, on rank 0. The name of a note has two hashes: of the key, the name of the
-code, its settings and the file of its module; and of all this with the digests of the file, of the packages above it,
-and of what it had imported from its folder. The note lists the latter, so that the same hash can be computed without
-importing anything. If a note cannot be written, the user is asked.
+Training notes each setting that names code, on rank 0. A note lists the files of the code with their digests: that of
+its module, of the packages above it, and of what it had imported from its folder. Its name has two hashes: of the key,
+the name of the code and its settings; and of all this with the files. So the same name can be computed without
+importing anything, and if it is another one, the list tells what has changed. If a note cannot be written, the user is
+asked.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -27,7 +28,8 @@ from ees_mpi.errors import TrustError
 from ees_mpi.registry import search
 
 TRUST = "EES_MPI_TRUST"  # an environment variable; 1: the code that files name may run
-CONSENT = "If you trust the file, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs internals`"
+CONSENT = "If you trust it as it is now, use --trust (or EES_MPI_TRUST=1, or trust=True); see `ees-mpi docs internals`"
+UNKNOWN = "you have not trained with it as it is now and in the folder where it is now"
 SETTINGS = {"function": "settings", "behavior": "", "policy": "policy_settings", "env": "env_settings", "model": "xml"}
 MAX_MODULES = 1000  # modules of a folder; code that imports more is not noted
 INSTALLED = ("site-packages", "dist-packages")
@@ -35,7 +37,14 @@ PROGRAM = ("__main__", "__mp_main__")  # names of the program itself; multiproce
 
 
 class FromFile(str):
-    """A text that came from a file; code that it names does not run."""
+    """A text that came from a file; code that it names does not run, and `why` says the reason."""
+
+    why: str = UNKNOWN
+
+    def __new__(cls, text: str, why: str = UNKNOWN) -> Self:
+        made = super().__new__(cls, text)
+        made.why = why
+        return made
 
 
 class Permitted(FromFile):
@@ -75,14 +84,13 @@ def builtins(part: Any) -> Any:
     return msgspec.to_builtins(part, builtin_types=(FromFile, Permitted))
 
 
-_MARKS = (FromFile, Permitted)
-Places = list[tuple[list[str | int], int]]  # keys and numbers that lead to a text, and its mark
+Places = list[tuple[list[str | int], str | None]]  # keys and numbers that lead to a text, and why it may not run
 
 
 def marks_of(value: Any, place: tuple[str | int, ...] = ()) -> Places:
     """Return the marks of all texts in tables, which their TOML does not have; rank 0 sends them to the others."""
     if isinstance(value, FromFile):
-        return [([*place], _MARKS.index(type(value)))]
+        return [([*place], None if isinstance(value, Permitted) else value.why)]
     several = isinstance(value, (list, tuple))
     inner = value.items() if isinstance(value, Mapping) else enumerate(value) if several else ()
     return [mark for key, item in inner for mark in marks_of(item, (*place, key))]
@@ -90,45 +98,20 @@ def marks_of(value: Any, place: tuple[str | int, ...] = ()) -> Places:
 
 def with_marks(tables: dict[str, Any], marks: Places) -> dict[str, Any]:
     """Return the tables with the marks of `marks_of`; they are changed in place."""
-    for (*keys, last), mark in marks:
+    for (*keys, last), why in marks:
         table: Any = tables
         for key in keys:
             table = table[key]
-        table[last] = _MARKS[mark](table[last])
+        table[last] = Permitted(table[last]) if why is None else FromFile(table[last], why)
     return tables
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else None
-    if inner is None:
-        yield value
-    for item in inner or ():
-        yield from _leaves(item)
-
-
-def _is_foreign(value: Any) -> bool:
-    return isinstance(value, FromFile) and not isinstance(value, Permitted)
-
-
-def _has_file(text: str) -> bool:
-    """Return whether Python would find the module of `module:name` in a file; it is not imported."""
-    with suppress(Exception):  # the file may name anything
-        return search.files(text.partition(":")[0]) is not None
-    return False
 
 
 def require(value: Any, key: str) -> None:
     """Raise a TrustError if a text came from a file, and what it names may not run."""
-    if _is_foreign(value):
+    if isinstance(value, FromFile) and not isinstance(value, Permitted):
         what = "the run file names this code" if ":" in value else "only the run file has this setting"
-        unknown = (
-            f"{what}, you have not trained with it as it is now and in the folder where it is now, and it is not run "
-            "without your consent"
-        )
-        if ":" in value and not _has_file(str(value)):
-            unknown = f"{what}, and Python finds no such file from here: go to its folder, or set PYTHONPATH=FOLDER"
         place = repr(key)[1:-1]  # in one line: the file may have named it
-        raise TrustError(f"{place:.200} = {str(value)!r:.80}: {unknown}. {CONSENT}")
+        raise TrustError(f"{place:.200} = {str(value)!r:.80}: {what}, and {value.why}. {CONSENT}")
 
 
 @dataclass(frozen=True)
@@ -161,12 +144,12 @@ class Entry:
     @property
     def from_file(self) -> bool:
         """Whether a part of it came from a file."""
-        return any(isinstance(leaf, FromFile) for leaf in _leaves([self.table[self.name], self.settings]))
+        return bool(marks_of([self.table[self.name], self.settings]))
 
     @property
     def foreign(self) -> bool:
         """Whether a part of it came from a file, and may not run."""
-        return any(map(_is_foreign, _leaves([self.table[self.name], self.settings])))
+        return any(why is not None for _, why in marks_of([self.table[self.name], self.settings]))
 
     def permit(self) -> None:
         """Let its code run in this call."""
@@ -210,8 +193,12 @@ def decide(sections: dict[str, Any], trust: bool) -> None:
     if everything:
         return
     for entry in entries(sections):
-        if entry.foreign and _is_noted(entry):
-            entry.permit()
+        if entry.foreign:
+            why, text = _why_not(entry), entry.table[entry.name]
+            if not why:
+                entry.permit()
+            elif isinstance(text, FromFile):
+                entry.table[entry.name] = FromFile(text, why)
 
 
 def note_code(sections: Mapping[str, Any], digests: Mapping[str, str], earlier: Iterable[Path] = ()) -> set[Path]:
@@ -227,9 +214,10 @@ def note_code(sections: Mapping[str, Any], digests: Mapping[str, str], earlier: 
         beside = _beside(entry, files)
         with suppress(OSError):  # the user will be asked
             if beside is not None:
-                note = folder / f"{_place(entry, files)}-{_sum(entry, files, beside, digests)}"
+                facts = _facts(files, beside, digests)
+                note = folder / _name(entry, facts)
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                note.write_text(json.dumps(beside), encoding="utf-8")
+                note.write_text(json.dumps(facts), encoding="utf-8")
                 notes.add(note)
     for note in set(earlier) - notes:
         with suppress(OSError):
@@ -243,22 +231,26 @@ def _folder() -> Path | None:
     return Path(home, "ees_mpi") if os.path.isabs(home) else None
 
 
-def _is_noted(entry: Entry) -> bool:
-    """Return whether the user has trained with this very code and these settings."""
-    folder, files = _folder(), _files(entry)
-    place = "" if files is None else _place(entry, files)
-    return any(
-        _holds(path, place, entry, files or {}) for path in (folder.glob(f"{place}-*") if folder and place else ())
-    )
-
-
-def _holds(note: Path, place: str, entry: Entry, files: Mapping[str, str]) -> bool:
-    """Return whether a note is of the code as it is now."""
-    try:
-        beside = json.loads(note.read_text(encoding="utf-8"))
-        return note.name == f"{place}-{_sum(entry, files, beside, {})}"
-    except (OSError, ValueError, TypeError, AttributeError):  # a file is missing, or this is no note
-        return False
+def _why_not(entry: Entry) -> str:
+    """Return why this code may not run; empty if the user has trained with this very code and these settings."""
+    folder, files, why = _folder(), _files(entry), UNKNOWN
+    if files is None:
+        return "Python finds no such file from here: go to its folder, or set PYTHONPATH=FOLDER"
+    for note in folder.glob(_name(entry)) if folder else ():
+        try:
+            noted = json.loads(note.read_text(encoding="utf-8"))
+            now = _facts(files, {file: name for name, file, _ in noted if name not in files}, {})
+            if note.name == _name(entry, now):
+                return ""
+            changed = [file for (_, file, digest), (_, _, found) in zip(noted, now, strict=True) if digest != found]
+            (was,) = (file for name, file, _ in noted if name == entry.module)
+        except (OSError, ValueError, TypeError, AttributeError):  # a file is missing, or this is no note
+            continue
+        if changed and was == files[entry.module]:
+            why = f"{changed[0]!r} has changed since you trained with it"
+        elif not changed and was != files[entry.module]:
+            why = f"it was in {os.path.dirname(was)!r} when you trained with it"
+    return why
 
 
 def _files(entry: Entry) -> dict[str, str] | None:
@@ -296,17 +288,19 @@ def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
     return found if len(found) <= MAX_MODULES else None
 
 
-def _place(entry: Entry, files: Mapping[str, str]) -> str:
-    return _hash([entry.key, entry.text, entry.settings, files.get(entry.module, "")])[:16]
+def _name(entry: Entry, facts: list[list[str]] | None = None) -> str:
+    """Return the name of a note on a setting and the files of its code; a pattern for all files if there are none."""
+    setting = [entry.key, entry.text, entry.settings]
+    return f"{_hash(setting)[:16]}-{'*' if facts is None else _hash([*setting, facts])}"
 
 
-def _sum(entry: Entry, files: Mapping[str, str], beside: Mapping[str, str], digests: Mapping[str, str]) -> str:
-    """Return the hash of a setting and of all files of its code; raise an OSError if one of them is missing."""
+def _facts(files: Mapping[str, str], beside: Mapping[str, str], digests: Mapping[str, str]) -> list[list[str]]:
+    """Return module, path and digest of all files of a code; raise an OSError if one of them is missing."""
     facts = [[name, file, _digest(name, file, digests) if file else ""] for name, file in files.items()]
     for file, name in sorted(beside.items()):
         now = (search.files(name) or {}).get(name, "") if name else file
         facts.append([name, now, _digest(name, now, digests)])
-    return _hash([entry.key, entry.text, entry.settings, facts])
+    return facts
 
 
 def _digest(name: str, file: str, digests: Mapping[str, str]) -> str:
