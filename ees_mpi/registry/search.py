@@ -106,15 +106,15 @@ def is_another(module: str) -> bool:
     return beside and file != file_of(sys.modules[name])
 
 
-def place_of(folder: str, levels: int) -> str:
-    """Return the folder of a module's file, with the real path of the one that Python searched, `levels` above it.
+def place_of(folder: str, levels: int, real: Callable[[str], str] = os.path.realpath) -> str:
+    """Return the folder of a module's file, with the `real` path of the one that Python searched, `levels` above it.
 
     Links below that one stay: what is beside a link is imported, not what is beside its target.
     """
     searched = folder = os.path.abspath(folder)
     for _ in range(levels):
         searched = os.path.dirname(searched)
-    return os.path.join(os.path.realpath(searched), folder[len(searched) :].lstrip(os.sep))
+    return os.path.join(real(searched), folder[len(searched) :].lstrip(os.sep))
 
 
 def file_of(module: Any, place: Callable[[str, int], str] = place_of) -> str:
@@ -127,12 +127,17 @@ def file_of(module: Any, place: Callable[[str, int], str] = place_of) -> str:
         vars(module).get(name) if plain else inspect.getattr_static(module, name, None)
         for name in ("__file__", "__name__", "__spec__")
     )
-    return _file(spec, place) or (_located(file, str(name), place) if isinstance(file, str) else "")
+    other = isinstance(file, str) and file != _origin(spec)
+    return _file(spec, place) or (_located(file, str(name), place) if other else "")
 
 
 def _file(spec: Any, place: Callable[[str, int], str] = place_of) -> str:
-    origin = getattr(spec, "origin", None) if getattr(spec, "has_location", False) else None
+    origin = _origin(spec)
     return _located(origin, spec.name, place) if isinstance(origin, str) else ""
+
+
+def _origin(spec: Any) -> Any:
+    return getattr(spec, "origin", None) if getattr(spec, "has_location", False) else None
 
 
 def _located(file: str, module: str, place: Callable[[str, int], str]) -> str:

@@ -273,11 +273,13 @@ def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
     if folder.rstrip(os.sep).endswith((*INSTALLED, os.path.dirname(os.path.realpath(os.__file__)))):
         return {}  # the modules there have nothing to do with each other
 
+    real = cache(os.path.realpath)
+
     @cache  # thousands of modules come from few folders
     def place_below(place: str, levels: int) -> str:
-        real = os.path.join(search.place_of(place, levels), "")
-        inside = real.startswith(folder) and not {*INSTALLED} & {*real.removeprefix(folder).split(os.sep)}
-        return real if inside else ""
+        there = os.path.join(search.place_of(place, levels, real), "")
+        inside = there.startswith(folder) and not {*INSTALLED} & {*there.removeprefix(folder).split(os.sep)}
+        return there if inside else ""
 
     found: dict[str, str] = {}
     for name, module in list(sys.modules.items()):
