@@ -57,6 +57,7 @@ def test_the_notebook_runs_and_shows_the_effect(tmp_path: Path) -> None:
     for many, few in (
         ("cheetah, 16", "cheetah, 4"),
         ("count=8", "count=2"),
+        ("in range(40)", "in range(20)"),
         ("(0.002, 0.02, 0.1)", "(0.02, 0.1)"),
         ('"--mutations", "6"', '"--mutations", "2"'),
         ('"--seconds", "4"', '"--seconds", "2"'),

@@ -12,9 +12,7 @@ from support.run_files import assert_same_bits
 SELF_KILL = CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"
 PROGRAMS = TESTS / "support" / "rank_programs.py"
 SMALL = ("population.size=12", "task.steps=20", "noise.size=300000", "run.generations=3", "task.observation_share=0.5")
-SETS = sets(
-    *SMALL, "run.stall_minutes=2"
-)  # ranks that wait in vain for a dead one end the job before the test gives up
+SETS = sets(*SMALL, "run.stall_minutes=2")  # ranks that wait in vain for a dead one end before mpirun's patience does
 
 
 @pytest.fixture(scope="module")

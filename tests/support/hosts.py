@@ -93,21 +93,11 @@ def mpirun(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program with some ranks on each host, started from the first one; `more`: environment variables."""
     slots = ",".join(f"{name}:{each}" for name in names)
-    # A launcher that waits in vain, for a host or for ranks, ends itself, and all processes on all hosts.
-    launcher = [
-        MPIRUN,
-        "--timeout",
-        str(PATIENCE),
-        "--prtemca",
-        "plm_ssh_agent",
-        str(folder / "agent"),
-        "--host",
-        slots,
-        *options,
-    ]
+    launcher = [MPIRUN, "--prtemca", "plm_ssh_agent", str(folder / "agent"), "--host", slots, *options]
     line = " ".join([*launcher, "--bind-to", "none", sys.executable, *map(str, words)])
     start = folder / "start"
     start.write_text("#!/bin/bash\n" + f"mount --bind {folder}/hosts /etc/hosts\n" + _enter(names[0], f"'{line}'"))
     start.chmod(0o755)
-    env = environment(OMPI_MCA_mpi_yield_when_idle="1", **more)
+    # A launcher that waits in vain, for a host or for ranks, ends itself, and all processes on all hosts.
+    env = environment(OMPI_MCA_mpi_yield_when_idle="1", MPIEXEC_TIMEOUT=str(PATIENCE), **more)
     return subprocess.run(["unshare", "--mount", start], capture_output=True, text=True, timeout=TIMEOUT, env=env)
