@@ -7,7 +7,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 if TYPE_CHECKING:
-    from ees_mpi.tasks.gymnasium.task import Rollout
+    from ees_mpi.tasks.gymnasium.behaviors import Rollout
 
 SHAPE = (30, 90)  # of its pictures: height and width
 

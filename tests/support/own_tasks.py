@@ -11,7 +11,7 @@ from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks.interference import pattern
 
 if TYPE_CHECKING:
-    from ees_mpi.tasks.gymnasium.task import Rollout
+    from ees_mpi.tasks.gymnasium.behaviors import Rollout
 
 
 class Base:

@@ -1,0 +1,121 @@
+"""The behaviour of a rollout in an environment of Gymnasium.
+
+`task.behavior` chooses it:
+
+    "final_observation"         components of the last observation (`task.components`; empty: all of them)
+    "final_xy", "final_x"       the final position of a MuJoCo body (`task.body`, default "torso"): its `xpos`, which is
+                                one physics step older than the `x_position` in the `info` of Gymnasium's robots
+    "final_info", "mean_info"   a key of `info` (`task.info_key`): its last value, or its mean over the rollout; a
+                                number or several, in the `info` of every step
+    "package.module:function"   a function of a `Rollout` that returns numbers
+
+With `task.behavior_steps`, it is computed from the rollout up to each of these steps, and the numbers are joined.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.errors import ConfigError, PluginError
+from ees_mpi.outcomes import Singles
+from ees_mpi.registry import unknown
+from ees_mpi.registry.plugins import calling, doubles, function
+
+
+@dataclass
+class Rollout:
+    """A finished rollout, as functions for `task.behavior` get it."""
+
+    env: Any
+    observations: list[Singles] = field(default_factory=list)  # the last one is the final one
+    rewards: list[float] = field(default_factory=list)
+    infos: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, observation: Singles, reward: Any, info: dict[str, Any]) -> None:
+        """Add the results of one step."""
+        self.observations.append(observation)
+        self.rewards.append(float(reward))
+        self.infos.append(info)
+
+
+Behavior = Callable[[Rollout], Sequence[float]]
+
+
+def numbers(behavior: Any, name: str, expected: int = 0) -> tuple[float, ...]:
+    """Return a behaviour as a flat tuple; raise a PluginError if it is none, or not of the `expected` length."""
+    try:
+        row = doubles(behavior)
+    except Exception:  # of a sequence, tensor or array of the user
+        row = np.empty((0, 0))
+    if row.ndim != 1 or row.size == 0:
+        raise PluginError(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r:.80}")
+    if row.size != (expected or row.size):
+        raise PluginError(f"behavior {name}: expected {expected} numbers, as at first, got {row.size}")
+    return tuple(row.tolist())
+
+
+@dataclass(frozen=True)
+class Characterisation:
+    """The keys of a task that say what its behaviour is."""
+
+    env: str
+    behavior: str
+    components: tuple[int, ...]
+    body: str
+    info_key: str
+
+    def function(self) -> Behavior:
+        """Return the function from a rollout to its behaviour."""
+        if ":" in self.behavior:
+            guarded = calling(f"task.behavior {self.behavior}", f"{self.behavior.partition(':')[2]}()")
+            return guarded(function(self.behavior, "task.behavior"))
+        named: dict[str, Behavior] = {
+            "final_observation": self._final_observation,
+            "final_xy": lambda rollout: self._position(rollout)[:2],
+            "final_x": lambda rollout: self._position(rollout)[:1],
+            "final_info": lambda rollout: self._infos(rollout)[-1],
+            "mean_info": lambda rollout: [sum(each) / len(each) for each in zip(*self._infos(rollout), strict=True)],
+        }
+        if self.behavior not in named:
+            raise ConfigError(f"task.behavior: {unknown(self.behavior, named)} (or package.module:function)")
+        return named[self.behavior]
+
+    def _final_observation(self, rollout: Rollout) -> Sequence[float]:
+        last = rollout.observations[-1]
+        if any(not 0 <= component < len(last) for component in self.components):
+            raise ConfigError(f"task.components: expected numbers below {len(last)}, got {list(self.components)}")
+        return [float(last[component]) for component in self.components or range(len(last))]
+
+    def _position(self, rollout: Rollout) -> Sequence[float]:
+        data: Any = getattr(rollout.env.unwrapped, "data", None)
+        if not hasattr(data, "body"):
+            named = "final_observation, final_info, mean_info or package.module:function"
+            raise ConfigError(f"task.behavior {self.behavior}: {self.env} has no MuJoCo bodies; expected {named}")
+        try:
+            return [float(value) for value in data.body(self.body).xpos]
+        except KeyError as error:
+            raise ConfigError(f"task.body: {self.env} has no MuJoCo body {self.body!r} ({error})") from None
+
+    def _infos(self, rollout: Rollout) -> list[list[float]]:
+        """Return the number or the numbers of `info` after each step."""
+        if any(self.info_key not in info for info in rollout.infos):
+            keys = ", ".join(rollout.infos[0]) or "none"
+            named = f"{self.info_key!r} is not in the info of every step of {self.env}"
+            raise ConfigError(f"task.info_key: {named}; the first has: {keys}")
+        values = [info[self.info_key] for info in rollout.infos]
+        if not _is_numeric(values):
+            strange = next((value for value in values if not _is_numeric(value)), values[-1])
+            expected = "expected a number, or as many numbers in every step"
+            raise PluginError(f"task.info_key {self.info_key}: {expected}, got {strange!r:.80}")
+        found: list[list[float]] = np.array(values, np.float64).reshape(len(values), -1).tolist()
+        return found
+
+
+def _is_numeric(value: Any) -> bool:
+    """Return whether numpy makes an array of numbers of it: not of None, texts, dates or rows of different lengths."""
+    try:
+        return np.array(value).dtype.kind in "biuf"
+    except ValueError:
+        return False
