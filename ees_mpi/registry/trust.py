@@ -111,7 +111,8 @@ def require(value: Any, key: str) -> None:
     if isinstance(value, FromFile) and not isinstance(value, Permitted):
         what = "the run file names this code" if ":" in value else "only the run file has this setting"
         place = repr(key)[1:-1]  # in one line: the file may have named it
-        raise TrustError(f"{place:.200} = {str(value)!r:.80}: {what}, and {value.why}. {CONSENT}")
+        why = f"{what}, and it is not run without your consent, because {value.why}"
+        raise TrustError(f"{place:.200} = {str(value)!r:.80}: {why}. {CONSENT}")
 
 
 @dataclass(frozen=True)
