@@ -208,12 +208,14 @@ def selection_of(along: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[
     """Return `count` individuals of each direction, and the start that selects each; both [direction, count].
 
     along: [individual, start, direction] how far each goes. The starts take turns: one selects its best, the next one
-    its second best, and so on; so the selected are like a best tenth, but depend on no single start.
+    its second best, and so on; so the selected are like a best tenth, but depend on no single start. The same starts
+    select in opposite directions, so that what a start adds to all places is in both, and does not count.
     """
     _, starts, directions = along.shape
+    axes = directions // 2
     best = np.argsort(-along, axis=0, kind="stable")[:count]  # [place, start, direction]
     place, direction = np.arange(count), np.arange(directions)[:, None]
-    start = (place + direction * starts // directions) % starts  # each start has other places in other directions
+    start = (place + direction % axes * starts // axes) % starts  # each start has other places along another axis
     return best[place, start, direction], start
 
 

@@ -44,6 +44,18 @@ def test_parents_are_the_best_from_all_starts_in_turn() -> None:
     assert not np.array_equal(start[0], start[1])
 
 
+@pytest.mark.parametrize("axes", [1, 2])
+def test_what_a_start_adds_to_all_places_does_not_change_the_selection(axes: int) -> None:
+    directions = np.vstack([np.eye(axes), -np.eye(axes)])
+    places, added = (np.random.default_rng(0).normal(size=(count, 3, axes)) for count in (20, 1))
+    found = []
+    for size in (0, 100):
+        along = (places + size * added) @ directions.T
+        selected, start = offspring.selection_of(along, 2)
+        found.append(along[selected, start, np.arange(2 * axes)[:, None]].mean())
+    assert found[1] == pytest.approx(found[0]) and found[0] > 1
+
+
 def spoilt(found: Outcomes, *invalid: int) -> Outcomes:
     """Return outcomes of which some are invalid, and go farthest."""
     fitness, valid = found.fitness.copy(), found.valid.copy()
