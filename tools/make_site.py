@@ -74,7 +74,8 @@ CSS = """.md-typeset img { max-width: 100%; }
 
 def stage(folder: Path) -> None:
     """Copy all files that pages are made of, or link to, in the layout of the repository."""
-    for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "ees_mpi/docs", "ees_mpi/trained", "jobs"):
+    texts = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "CITATION.cff")
+    for name in (*texts, "ees_mpi/docs", "ees_mpi/trained", "jobs"):
         source = CHECKOUT / name
         files = [source] if source.is_file() else [path for path in source.rglob("*") if path.is_file()]
         for path in files:
