@@ -41,6 +41,31 @@ def test_a_reliable_mutation_walks_far_and_one_way_from_all_starts() -> None:
     assert found["share"] <= found["consistency"] == found["heritable"] / (found["heritable"] + found["interaction"])
 
 
+def test_reliable_mutations_are_chosen_by_half_of_the_starts_and_judged_by_the_others() -> None:
+    ways = [
+        [0.05] * 8,
+        [0.45] * 4 + [0.55, 0.45, 0.45, 0.45],  # a tenth of a turn is another sector, but near
+        [0.3] * 4 + [0.3, 0.8, 0.6, 0.05],  # luck
+        [0.7] * 4 + [0.2] * 4,  # is reliable both times, but not in one direction
+        [0.1, 0.6, 0.1, 0.6] + [0.7] * 4,  # becomes reliable
+        [0.9] * 8,  # does not go far
+    ]
+    raw = around(ways, np.array([6.0, 6.0, 6.0, 6.0, 6.0, 4.0])[:, None] * np.ones(8))
+    found = places.held_out(raw)
+    assert found["chosen"] == 4 / 6 and found["still_reliable"] == 3 / 4
+    assert found["same_sector"] == (4 + 3 + 1 + 0) / 16 and found["same_way"] == (4 + 4 + 1 + 0) / 16
+    assert found["held_out_sectors"] == 2 and found.items() <= places.measured(raw).items()
+    assert places.measured(raw)["reliable"] == 2 / 6  # by all starts, which both choose and judge
+
+
+def test_luck_that_looks_reliable_is_not_so_from_other_starts() -> None:
+    generator = np.random.default_rng(0)
+    found = places.held_out(around(generator.random((20_000, 6))))  # of three random directions some agree
+    assert found["chosen"] > 0.01 and found["same_sector"] == pytest.approx(1 / 8, abs=0.03)
+    assert found["still_reliable"] == pytest.approx(found["chosen"], abs=0.02) and found["same_way"] < 0.3
+    assert places.held_out(around(generator.random((20, 40)))) == {"chosen": 0.0, "held_out_sectors": 0}
+
+
 def test_the_ring_of_the_median_start_is_not_that_of_the_mean_places() -> None:
     first = around((np.arange(8) + 0.5) / 8)
     found = places.measured(np.stack([first, first, np.roll(first, 4, axis=0)], axis=1))  # the third: the other way

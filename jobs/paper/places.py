@@ -47,11 +47,36 @@ def _directions(places: Floats) -> Floats:
     return np.asarray(places / np.maximum(np.linalg.norm(places, axis=2, keepdims=True), 1e-9))
 
 
+def held_out(places: Floats) -> dict[str, float]:
+    """Choose reliable mutations [n, starts, 2] by the first half of the starts, and judge them by the second.
+
+    `chosen`: their share of all. Of their rollouts from the second half, `same_sector` end in the sector of the
+    mutation, and `same_way` within 45 degrees of its direction. `still_reliable`: the share of the chosen that are
+    reliable there, too; `held_out_sectors`: how many sectors have one of these, which is in this sector both times.
+    """
+    half = places.shape[1] // 2
+    steady = reliable(places[:, :half])
+    first, second = (_directions(part[steady]) for part in (places[:, :half], places[:, half:]))
+    toward, again = first.mean(axis=1), reliable(places[steady, half:])
+    sector = sectors(toward)
+    found = {"chosen": float(steady.mean())}
+    found["held_out_sectors"] = len(np.unique(sector[again & (sector == sectors(second.mean(axis=1)))]))
+    if not steady.any():
+        return found
+    along = np.einsum("msa,ma->ms", second, toward / np.linalg.norm(toward, axis=1, keepdims=True))
+    return found | {
+        "same_sector": float((sectors(second.reshape(-1, 2)) == np.repeat(sector, second.shape[1])).mean()),
+        "same_way": float((along >= np.cos(np.pi / 4)).mean()),
+        "still_reliable": float(again.mean()),
+    }
+
+
 def measured(raw: Any) -> dict[str, float]:
     """Return all numbers of raw places [mutation, start, axis]: variances, both shares, sides or rings.
 
     On a line `left` and `right` are the shares beyond 1. In the plane: the share of reliable mutations and how many of
-    8 sectors they occupy; the ring over the mean distance from the median start, and that of the mean places.
+    8 sectors they occupy; the same with other starts to choose than to judge (`held_out`); the ring over the mean
+    distance from the median start, and that of the mean places.
     """
     places = np.asarray(raw, np.float64)
     places = places[np.isfinite(places).all(axis=(1, 2))]
@@ -68,4 +93,5 @@ def measured(raw: Any) -> dict[str, float]:
         "reliable_sectors": len(np.unique(sectors(toward))),
         "ring": float(np.median(rings)),
         "ring_of_means": ring(means, count) / found["distance_of_means"],
+        **held_out(places),
     }

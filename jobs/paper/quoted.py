@@ -21,6 +21,7 @@ from rules import ANTS, CHEETAHS, LATE, SIX, group, mann_whitney, over, paired, 
 from scipy.stats import spearmanr
 
 Numbers = dict[str, float]
+HELD_OUT = ("chosen", "same_sector", "same_way", "still_reliable")  # of places.held_out
 
 
 def interval(name: str, found: rules.Interval) -> Numbers:
@@ -130,9 +131,10 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     seeds = {"whiten": SIX, "ranks": SIX, "small": SIX, "four": ANTS, "own": ANTS}
     ants = {arm: tables.replica_arm(measured, arm, planned) for arm, planned in seeds.items()}
     for arm, runs in ants.items():
-        for name in ("heritable", "share", "realised", "reliable", "distance"):
+        for name in ("heritable", "share", "realised", "reliable", "distance", *HELD_OUT):
             found |= limits(f"ant.{arm}.{name}", column(runs, name))
-        found[f"ant.{arm}.all-sectors"] = sum(value == 8 for value in column(runs, "reliable_sectors"))
+        for name, key in (("all-sectors", "reliable_sectors"), ("all-sectors-held-out", "held_out_sectors")):
+            found[f"ant.{arm}.{name}"] = sum(value == 8 for value in column(runs, key))
         if arm != "four" and runs:
             pair = column(ants["four"], "heritable"), column(runs, "heritable")
             found |= interval(f"ant.four-over-{arm}", ratio(*pair)) | {f"ant.four-over-{arm}.p": mann_whitney(*pair)[0]}
