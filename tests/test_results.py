@@ -33,6 +33,7 @@ pytestmark = needs_results
 RESULTS, SHELF = results.RESULTS, results.SHELF
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 POLICIES = sorted(SHELF.glob("*.npz"))
+PAGES = (results.DOCS / "results.md", results.DOCS / "heritability.md", RESULTS / "further.md")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,7 @@ def wrong_quotes(text: str, values: Mapping[str, float]) -> list[str]:
 
 def test_every_number_that_names_its_source_has_its_value() -> None:
     values = results.numbers()
-    for page in (CHECKOUT / "README.md", results.DOCS / "results.md", results.DOCS / "heritability.md"):
+    for page in (CHECKOUT / "README.md", *PAGES):
         text = page.read_text(encoding="utf-8")
         assert not wrong_quotes(text, values), page.name
         assert len(quotes(text)) == len(re.findall(r"[\d%]<!--", text)), f"{page.name}: a mark is not read"
@@ -106,12 +107,12 @@ def test_a_wrong_number_and_an_unknown_name_are_noticed() -> None:
 def test_numbers_with_decimals_in_running_text_name_their_source() -> None:
     given = {"0.94", "0.92", "0.83", "0.85", "1.00", "0.05", "0.005", "0.707", "0.1", "0.9", "22.5", "3.5", "7.854"}
     given |= {"0.3"}  # the paper's numbers, settings, limits
-    for page in ("results.md", "heritability.md"):
-        text = (results.DOCS / page).read_text(encoding="utf-8").partition("## The objective")[0]
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8").partition("## The objective")[0]
         text = re.sub(r"<!-- begin.*?<!-- end[^\n]*", "", text, flags=re.DOTALL)
         text = re.sub(r"`[^`]*`|^    .*$|\[arXiv [^]]*\]\S*", "", text, flags=re.MULTILINE)
         bare = set(re.findall(r"(?<![\d.])\d+\.\d+(?![\d.]*(?: %)?<!--)", text))
-        assert bare <= given, f"{page}: {sorted(bare - given)}"
+        assert bare <= given, f"{page.name}: {sorted(bare - given)}"
 
 
 def test_the_verdicts_of_the_second_plan_are_those_of_the_page(rows: list[endpoints.Row]) -> None:
@@ -164,10 +165,10 @@ def test_every_figure_is_drawn_from_the_blocks_and_shown_by_a_page(
     monkeypatch.setattr(figure, "savefig", draw_once)
     drawn = results_figures.draw(RESULTS, tmp_path)
     assert {path.name for path in drawn} == {path.name for path in (RESULTS / "figures").iterdir()}
-    pages = [CHECKOUT / "README.md", *(CHECKOUT / "ees_mpi" / "docs").glob("*.md")]
+    pages = [CHECKOUT / "README.md", *(CHECKOUT / "ees_mpi" / "docs").glob("*.md"), RESULTS / "further.md"]
     text = "".join(path.read_text(encoding="utf-8") for path in pages)
     for path in drawn:
-        assert path.read_bytes().startswith(b"\x89PNG") and f"jobs/paper/results/figures/{path.name}" in text, path.name
+        assert path.read_bytes().startswith(b"\x89PNG") and f"figures/{path.name})" in text, path.name
 
 
 def test_no_block_has_a_path_of_a_machine() -> None:

@@ -1,6 +1,6 @@
 """Repeatable: maximise the part of the behaviour's variance that belongs to the mutation, not to the start.
 
-`docs/heritability.md` has the derivation. With mutations z and independent starts s, s':
+`jobs/paper/results/further.md` has the derivation. With mutations z and independent starts s, s':
 
     J = sum_j Cov[ B_j(z, s), B_j(z, s') ] = sum_j Var_z[ E_s B_j(z, s) ]          the heritable variance
     w_i = sum_j b_ij(s1) b_ij(s2) / N,    b: the behaviours, centred, over one pooled standard deviation per component

@@ -1,4 +1,4 @@
-"""The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
+"""The tables of results.md, heritability.md and further.md, from the rows of numbers.csv and heritability.csv."""
 
 import re
 from collections.abc import Mapping, Sequence

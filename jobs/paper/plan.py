@@ -5,7 +5,7 @@
     plan.py figures --scale tiny | bash          the paper's figures, from the files of the list
     plan.py statistics --scale tiny | bash       the tests of its claims
     plan.py second a b                           the blocks a and b of the second plan of docs/reproduce.md
-    plan.py heritability                         all blocks of the experiment of docs/heritability.md
+    plan.py heritability                         all blocks of the experiment with two starts (results/further.md)
 
 The options must be the same for runs, figures and statistics. plans.toml has the plans as data: first, second, fourth
 and heritability. They have sizes of their own, and take no options.

@@ -1,4 +1,4 @@
-"""The numbers that README.md, results.md and heritability.md quote in running text, by name.
+"""The numbers that README.md, results.md, heritability.md and further.md quote in running text, by name.
 
 In a page a number stands before its name: `0.93<!-- cheetah.maxent -->`. `python jobs/paper/results.py quoted` prints
 all names and values; a test compares each number of a page with its value, to the digits shown. A ratio has the names

@@ -85,20 +85,20 @@ def pages() -> dict[str, dict[str, str]]:
         if row["ranks"] in (1, 16)  # the figure has all
     ]
     return {
-        "results.md": {
-            "rings": tables.ring_table(rows, measured),
+        "results.md": {"rings": tables.ring_table(rows, measured)},
+        "heritability.md": {
+            "ants": tables.grouped("how the ant was trained", tables.by_training(measured, "ant"), tables.INHERITED),
+            "cheetahs": tables.grouped("how it was trained", tables.by_training(measured, "cheetah"), tables.INHERITED),
+            "fourth": tables.fourth(measured),
+        },
+        "../../jobs/paper/results/further.md": {
             "one-rule": tables.one_rule(rows),
             "adaptation": tables.adaptation(rows),
             "seeding": tables.seeding(rows),
             "bullet": tables.bullet(rows),
-        },
-        "heritability.md": {
-            "ants": tables.grouped("how the ant was trained", tables.by_training(measured, "ant"), tables.INHERITED),
-            "reliable": tables.reliable(measured),
-            "fourth": tables.fourth(measured),
-            "cheetahs": tables.grouped("how it was trained", tables.by_training(measured, "cheetah"), tables.INHERITED),
             "arms": tables.arms(measured),
             "tests": tables.tests(measured),
+            "reliable": tables.reliable(measured),
             "means": tables.means(rows, measured),
         },
         "../../jobs/paper/results/tests.md": {

@@ -2,8 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from itertools import product
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import numpy as np
 from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, column, directions, facts, read
 from heritability import ARMS, Arms, arms
-from page_tables import adaptation_kind, by_training
+from page_tables import adaptation_groups, adapted, by_training, wrong_side
 from rules import WHITENED
 
-from ees_mpi.analysis.figures.style import PAGE, Figure, drawing, explain, grid, look
+from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid, look
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -22,20 +21,14 @@ from scaling_figure import draw as draw_scaling
 
 ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
 ROWS = tuple(ALGORITHMS.values())
-COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#999999"}
+COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#777777", "MAML": "#cc79a7"}
+DARK = {"MaxVar": "#a06c00"}  # the color of words, which need more contrast than lines
 COMPONENTS = ("#0072b2", "#e69f00")
-WAYS = (("left", "#0072b2", -0.15), ("right", "#d55e00", 0.15))  # color and place of an adaptation
-RULES = {"released": "released rules", "text": "the text's rules"}
-FIRST_STEPS = {"full": "plain Adam", "gentle": "gentle rule"}
+RULES = {"released": "released rules", "text": "text's rules"}
 WINDOW = 5  # generations of a point in the figure of the signal
-PAPERS = {
-    ("cheetah", "MaxVar"): 0.921,
-    ("cheetah", "MaxEnt"): 0.939,
-    ("ant", "MaxVar"): 0.854,
-    ("ant", "MaxEnt"): 0.832,
-}
-LATE = 10  # runs that are shorter than the longest by this many generations have no part in its mean
+PAPERS = {"MaxVar": 0.921, "MaxEnt": 0.939}  # the ratio of the cheetah
 FIRST = 6  # the first seed of the second plan
+SMALL = 4.6  # inches: a figure whose words a phone can show
 Known = tuple[KeptRun, Row]
 
 
@@ -47,11 +40,10 @@ def draw(results: Path, out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
     with drawing():
         figures = {
-            "claims": draw_claims(runs),
             "cheetah": draw_cheetah(runs),
             "ant": draw_ant(runs),
             "ratio": draw_ratio(runs),
-            "adaptation": draw_adaptation(runs),
+            "adaptation": draw_adaptation(read(results / "numbers.csv")),
             "seeding": draw_seeding(runs),
             "mixtures": draw_mixtures(runs),
             "scaling": draw_scaling(scaling),
@@ -83,133 +75,106 @@ def by_seed(runs: Sequence[Known], **facts: str) -> list[Known]:
     return sorted(found, key=lambda each: int(each[1]["seed"]))
 
 
-def draw_claims(runs: Sequence[Known]) -> Figure:
-    """Draw where offspring of four groups end in the last generation, of the run with the median distance in each."""
-    shown = {f"cheetah, {name}": trained(runs, "cheetah", name, "released") for name in ("standard ES", "MaxEnt")}
-    shown["ant, MaxEnt with ranks"] = trained(runs, "ant", "MaxEnt", "released")
-    shown["ant, MaxEnt with whitening"] = trained(runs, "ant", "MaxEnt", "other", changed=WHITENED)
-    figure, panels = grid(len(shown), 2, 2.1)
-    figure.set_figwidth(4.6)  # small, so that a phone can show its words
-    for panel, (title, members) in zip(panels, shown.items(), strict=True):
-        by_distance = sorted((run for run, _ in members), key=lambda run: run.metrics["distance_mean"][-1])
-        last = by_distance[len(members) // 2].last
-        color, reach = COLORS[title.partition(" with")[0].partition(", ")[2]], 42 if title.startswith("ant") else 60
-        if title.startswith("ant"):
-            panel.scatter(*last.T, s=2, color=color, alpha=0.4, linewidths=0, rasterized=True)
-            panel.set(aspect="equal", ylim=(-reach, reach), ylabel="final y", yticks=range(-40, 41, 20))
-        else:
-            panel.hist(last[:, 0], np.linspace(-reach, reach, 61), color=color)
-            panel.set(ylabel="mutations")
-        panel.set(title=title, xlabel="final x", xlim=(-reach, reach), xticks=range(-40, 41, 20))
-        panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
-    return figure
+def median_run(members: Sequence[Known], name: str = "distance_mean") -> KeptRun:
+    """Return the run in the middle by a metric of the last generation; of an even number, the upper of the two."""
+    return sorted((run for run, _ in members), key=lambda run: run.metrics[name][-1])[len(members) // 2]
 
 
 def draw_cheetah(runs: Sequence[Known]) -> Figure:
-    """Draw where offspring of the cheetah end in the last generation: a line for each seed.
-
-    The last row has whitening alone, and the other algorithms with the text's rules.
-    """
-    shown = {f"{name}, {RULES['released']}": trained(runs, "cheetah", name, "released") for name in ROWS}
-    shown["MaxEnt, whitening instead of ranks"] = trained(runs, "cheetah", "MaxEnt", "other", changed=WHITENED)
-    shown |= {f"{name}, {RULES['text']}": trained(runs, "cheetah", name, "text") for name in ROWS[1:]}
-    widest = max(np.abs(run.last).max() for members in shown.values() for run, _ in members)
-    figure, panels = grid(len(shown), 3, max(1.7, 0.22 * max(map(len, shown.values()))), sharex=True)
-    edges = np.linspace(-widest, widest, 61)
-    for panel, (title, members) in zip(panels, shown.items(), strict=True):
-        for place, (run, _) in enumerate(reversed(members)):
-            share = np.histogram(run.last[:, 0], edges)[0] / len(run.last)
-            heights = place + 0.9 * share / max(share.max(), 0.15)
-            color = COLORS[title.split(",")[0]]
-            panel.fill_between(edges[:-1], place, heights, step="post", color=color, alpha=0.7, linewidth=0)
-        panel.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
-        names = [f"{row['seed']}: {run.generations}" for run, row in reversed(members)]
-        panel.set_yticks(np.arange(len(members)) + 0.3, names, fontsize=6)
-        panel.tick_params(left=False)
-        panel.set(title=title, ylim=(-0.1, max(len(members), 1)))
-        panel.spines["left"].set_visible(False)
-    for panel in panels[-3:]:
-        panel.set_xlabel("final x of the offspring")
-    for panel in panels[::3]:
-        panel.set_ylabel("seed: generations")
+    """Draw where mutations of the cheetah end in the last generation: a line for the median run of each group."""
+    groups = {f"{name}\n{RULES['released']}": trained(runs, "cheetah", name, "released") for name in ROWS}
+    groups["MaxEnt\nwhitening"] = trained(runs, "cheetah", "MaxEnt", "other", changed=WHITENED)
+    groups["MaxEnt, text's rules,\n30 generations"] = trained(runs, "cheetah", "MaxEnt", "text")
+    figure, (panel,) = grid(1, 1, 3.0)
+    figure.set_figwidth(SMALL)
+    edges = np.linspace(-58, 58, 59)
+    for place, (name, members) in enumerate(groups.items()):
+        last = median_run(members).last[:, 0]
+        share = np.histogram(last, edges)[0] / len(last)
+        heights = -place + 0.8 * share / share.max()
+        panel.fill_between(
+            edges[:-1], -place, heights, step="post", color=COLORS[name.split("\n")[0].partition(",")[0]], linewidth=0
+        )
+        panel.axhline(-place, color="0.8", linewidth=0.5, zorder=0)
+    panel.axvline(0, color="0.5", linewidth=0.7, linestyle=":")
+    panel.set_yticks(-np.arange(len(groups)) + 0.3, groups)
+    panel.tick_params(left=False)
+    panel.spines["left"].set_visible(False)
+    panel.set(xlabel="final x of the mutations", xlim=(-58, 58), ylim=(0.05 - len(groups) + 0.9, 0.95))
     return figure
 
 
 def draw_ant(runs: Sequence[Known]) -> Figure:
-    """Draw where offspring of the ant end in the last generation: a row for rules and algorithm, a panel for a seed."""
-    groups = {("MaxEnt", "whitening"): trained(runs, "ant", "MaxEnt", "other", changed=WHITENED)}
-    for rules, name in product(RULES, reversed(ROWS)):
-        groups[name, f"{rules} rules"] = trained(runs, "ant", name, rules)
-    rows = {
-        f"{name}, {rules}, {members[0][0].generations} generations": members
-        for (name, rules), members in groups.items()
-        if members
+    """Draw where mutations of the ant end in the last generation: a panel for the median run of each group."""
+    groups = {
+        "MaxEnt, whitening": trained(runs, "ant", "MaxEnt", "other", changed=WHITENED),
+        "MaxEnt, ranks": trained(runs, "ant", "MaxEnt", "released"),
+        "MaxEnt, text's rules": trained(runs, "ant", "MaxEnt", "text"),
+        "standard ES": trained(runs, "ant", "standard ES", "released"),
     }
-    figure, panels = draw_plane(rows, lambda name, run: [(run.last, COLORS[name.split(",")[0]])])
-    for panel, run, row in panels:
-        panel.set_title(f"seed {row['seed']}: {directions(run.last)} of {DIRECTIONS}", fontsize=5)
+    figure, panels = grid(len(groups), 2, 2.3, sharex=True, sharey=True)
+    figure.set_figwidth(SMALL)
+    for panel, (name, members) in zip(panels, groups.items(), strict=True):
+        run = median_run(members)
+        draw_places(panel, [(run.last, COLORS[name.partition(",")[0]])], 46)
+        panel.set_title(f"{name}, {run.generations} generations\n{directions(run.last)} of {DIRECTIONS} directions")
+    label_plane(panels, 2)
     return figure
 
 
 def draw_mixtures(runs: Sequence[Known]) -> Figure:
-    """Draw where the offspring of each component of a mixture end: two random means above, splits below."""
-    rows = {kind: by_seed(runs, robot="ant", kind=kind) for kind in ("mixture", "split")}
-
-    def parts(name: str, run: KeptRun) -> list[tuple[Floats, str]]:
-        return [(run.last[run.component == k], color) for k, color in enumerate(COMPONENTS)]
-
-    figure, panels = draw_plane(rows, parts)
-    for panel, run, row in panels:
-        panel.set_title(f"seed {row['seed']}: {run.generations} generations", fontsize=5)
-    figure.suptitle("the color is the component of an offspring; the text's rules", fontsize=7)
+    """Draw where mutations of each of two networks end: the runs with least, median and most specialization."""
+    figure, panels = grid(6, 3, 2.0, sharex=True, sharey=True)
+    figure.set_figwidth(6.0)
+    kinds = {"mixture": "two random networks", "split": "one network, split"}
+    for line, (kind, words) in zip((panels[:3], panels[3:]), kinds.items(), strict=True):
+        members = [run for run, _ in by_seed(runs, robot="ant", kind=kind)]
+        chosen = sorted(members, key=lambda run: run.metrics["specialization"][-1])
+        for panel, run in zip(line, (chosen[0], chosen[len(chosen) // 2], chosen[-1]), strict=True):
+            draw_places(panel, [(run.last[run.component == k], color) for k, color in enumerate(COMPONENTS)], 16)
+            panel.set_title(f"{words}\nspecialization {run.metrics['specialization'][-1]:.2f}")
+    label_plane(panels, 3)
     return figure
 
 
-def draw_plane(
-    rows: dict[str, list[Known]], parts: Callable[[str, KeptRun], list[tuple[Floats, str]]]
-) -> tuple[Figure, list[tuple[Any, KeptRun, Row]]]:
-    """Draw final positions in the plane: a row with one scale for each group, a panel for each run."""
-    count = max(map(len, rows.values()))
-    figure, panels = grid(count * len(rows), count, PAGE / count * 1.02)
-    drawn = []
-    for place, (name, members) in enumerate(rows.items()):
-        reach = 1.08 * float(max(np.abs(run.last).max() for run, _ in members))
-        line = panels[place * count : (place + 1) * count]
-        for panel, (run, row) in zip(line, members, strict=False):
-            for position, color in parts(name, run):
-                panel.scatter(*position.T, s=1.2, color=color, alpha=0.35, linewidths=0, rasterized=True)
-            panel.plot(0, 0, marker="+", color="#d55e00", markersize=6, markeredgewidth=1)
-            panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
-            panel.tick_params(labelsize=5, length=2, labelleft=panel is line[0])
-            if place == len(rows) - 1:
-                panel.set_xlabel("final x")
-            drawn.append((panel, run, row))
-        line[0].set_ylabel("\n".join([*name.split(", "), "final y"]), fontsize=6)
-        for panel in line[len(members) :]:
-            panel.set_axis_off()
-    return figure, drawn
+def draw_places(panel: Any, parts: Sequence[tuple[Floats, str]], reach: float) -> None:
+    """Draw final places in the plane, each part in its color, and the start."""
+    for places, color in parts:
+        panel.scatter(*places.T, s=3, color=color, alpha=0.4, linewidths=0, rasterized=True)
+    panel.plot(0, 0, marker="+", color="#d55e00", markersize=7, markeredgewidth=1.3)
+    panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
+
+
+def label_plane(panels: Sequence[Any], columns: int) -> None:
+    """Name the axes of panels in a grid, once for each row and column."""
+    for panel in panels[-columns:]:
+        panel.set_xlabel("final x")
+    for panel in panels[::columns]:
+        panel.set_ylabel("final y")
 
 
 def draw_ratio(runs: Sequence[Known]) -> Figure:
-    """Draw the mean distance over that of standard ES with the same seed, against generations: runs, and the median."""
-    figure, panels = grid(2, 2, 2.3, sharey=True)
-    for panel, robot in zip(panels, ("cheetah", "ant"), strict=True):
-        for (rules, line), name in product((("released", "-"), ("text", ":")), ROWS[1:]):
-            curves = _ratios(trained(runs, robot, name, rules), trained(runs, robot, "standard ES", rules, True))
-            longest = max(map(len, curves))
-            long = [curve for curve in curves if len(curve) > longest - LATE]
-            for curve in long if rules == "released" and len(long) > 1 else ():
-                panel.plot(curve, color=COLORS[name], linewidth=0.3, alpha=0.6)
-            median = np.median([curve[: min(map(len, long))] for curve in long], axis=0)
-            style = {"color": COLORS[name], "linestyle": line, "linewidth": 1.6 if len(long) > 1 else 0.8}
-            panel.plot(median, **style, label=f"{name}, {RULES[rules]} (n = {len(long)})")
-        for name in ROWS[1:]:
-            mark = {"color": COLORS[name], "marker": "<", "linestyle": "none", "clip_on": False, "markersize": 5}
-            panel.plot(1.02, PAPERS[robot, name], transform=panel.get_yaxis_transform(), **mark)
-        panel.axhline(1.0, color="0.5", linewidth=0.5)
-        panel.set(title=f"the paper's {robot}", xlabel="generation", xlim=(0, 100), ylim=(0, 1.75))
-        panel.legend(fontsize=6, loc="upper right", frameon=False)
-    panels[0].set_ylabel("distance over that of standard ES")
+    """Draw the cheetah's distance over that of standard ES with the same seed, against generations."""
+    figure, (panel,) = grid(1, 1, 2.6)
+    figure.set_figwidth(SMALL)
+    ends = {
+        ("released", "MaxEnt"): 1.0,
+        ("released", "MaxVar"): 0.84,
+        ("text", "MaxEnt"): 0.53,
+        ("text", "MaxVar"): 0.4,
+    }
+    for (rules, name), height in ends.items():
+        curves = _ratios(trained(runs, "cheetah", name, rules), trained(runs, "cheetah", "standard ES", rules, True))
+        same = np.array([curve[: min(map(len, curves))] for curve in curves])
+        color, x = COLORS[name], np.arange(same.shape[1])
+        if (rules, name) == ("released", "MaxEnt"):
+            panel.fill_between(x, same.min(axis=0), same.max(axis=0), color=color, alpha=0.15, linewidth=0)
+        panel.plot(x, np.median(same, axis=0), color=color, linestyle="-" if rules == "released" else ":", linewidth=2)
+        panel.text(x[-1] + 4, height, f"{name}, {RULES[rules]}", color=DARK.get(name, color), va="center")
+        mark = {"color": color, "marker": "<", "linestyle": "none", "clip_on": False, "markersize": 6}
+        panel.plot(1.02, PAPERS[name], transform=panel.get_yaxis_transform(), **mark)
+    panel.axhline(1.0, color="0.5", linewidth=0.5)
+    panel.set(xlabel="generation", ylabel="distance over that of standard ES", xlim=(0, 100), ylim=(0, 1.2))
     return figure
 
 
@@ -224,57 +189,53 @@ def _ratios(first: Sequence[Known], second: Sequence[Known]) -> list[Floats]:
     return [one[: len(other)] / other[: len(one)] for one, other in pairs]
 
 
-def draw_adaptation(runs: Sequence[Known]) -> Figure:
-    """Draw the ten evaluations of each adaptation: a place for each run, left and right in two colors."""
-    kinds: dict[tuple[str, int, str], list[Known]] = {}
-    for run, row in by_seed(runs, robot="cheetah", engine="mujoco"):
-        if run.evaluations:
-            rules, name, length = adaptation_kind(row)
-            kinds.setdefault((rules, int(length), name), []).append((run, row))
-    columns = 4 if len(kinds) in (4, 7, 8) else 3
-    figure, panels = grid(len(kinds), columns, 2.1, sharey=True)
-    for panel, ((rules, length, name), members) in zip(panels, sorted(kinds.items()), strict=True):
-        for place, (run, _) in enumerate(members):
-            for way, color, shift in WAYS:
-                if way in run.evaluations:
-                    values, x = run.evaluations[way], place + shift
-                    panel.scatter(np.full(len(values), x), values, s=5, color=color, alpha=0.6, linewidths=0)
-                    bar = {"color": color, "linewidth": 1.5, "label": f"to the {way}: ten starts, and their mean"}
-                    panel.plot([x - 0.14, x + 0.14], [np.nanmean(values)] * 2, **bar)
-        panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
-        panel.set_xticks(range(len(members)), [row["seed"] for _, row in members], fontsize=5 + 2 * (len(members) < 9))
-        words = f"{name}, {RULES.get(rules, rules)}\n{length} generations"
-        title = f"MAML, equal steps\n{length} iterations" if name == "MAML" else words
-        panel.set(title=title, xlabel="seed", xlim=(-0.5, max(len(members), 3) - 0.5))
-    for panel in panels[::columns]:
-        panel.set_ylabel("distance in the wanted direction")
-    explain(figure, panels)
+def draw_adaptation(rows: Sequence[Row]) -> Figure:
+    """Draw how far adapted cheetahs get, a dot for each run, and how often they end on the wrong side."""
+    groups = adaptation_groups(rows)
+    figure, (far, wrong) = grid(2, 2, 0.7 + 0.36 * len(groups), sharey=True)
+    figure.set_figwidth(5.6)
+    for place, ((_, name, _), runs) in enumerate(groups.items()):
+        color, values = COLORS[name.partition(",")[0]], adapted(runs)
+        far.plot(
+            values, np.full(len(values), place), color=color, marker="o", markersize=4, linestyle="none", alpha=0.5
+        )
+        far.plot([np.mean(values)] * 2, [place - 0.35, place + 0.35], color=color, linewidth=2)
+        missed, every = wrong_side(runs)
+        wrong.barh(place, 100 * missed / every, color=color, height=0.6)
+        wrong.text(100 * missed / every + 1.5, place, f"{missed} of {every}", va="center")
+    names = [
+        f"{name}\n{length} iterations" if name == "MAML" else f"{name}\n{RULES[rules]}, {length} generations"
+        for rules, name, length in groups
+    ]
+    far.set_yticks(range(len(groups)), names)
+    far.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
+    far.set(title="distance in the wanted direction", xticks=range(-10, 51, 10))
+    wrong.set(title="on the wrong side, %", xlim=(0, 80))
+    wrong.tick_params(left=False)
+    far.grid(axis="x", linewidth=0.3)
+    far.invert_yaxis()
     return figure
 
 
 def draw_seeding(runs: Sequence[Known]) -> Figure:
-    """Draw the mean x of standard ES towards +x on the ant, against updates: a panel for each rule."""
-    panels_of: dict[str, dict[str, list[Floats]]] = {}
+    """Draw the mean x of standard ES towards +x on the ant, released rules and plain Adam, against updates."""
+    starts: dict[str, list[Floats]] = {}
     lengths = {row["digest"]: row["generations"] for _, row in runs}
-    wanted = {"robot": "ant", "kind": "seeding", "changed": "", **PAPERS_ROBOTS}
+    wanted = {"robot": "ant", "kind": "seeding", "rules": "released", "first_steps": "full", **PAPERS_ROBOTS}
     for run, row in (each for each in runs if wanted.items() <= each[1].items()):
-        start = row["start"]
-        if start == "standard ES":
-            start += f" in another direction, {lengths.get(row['start_digest'], '')} generations"
-        starts = panels_of.setdefault(f"{RULES[row['rules']]}, {FIRST_STEPS[row['first_steps']]}", {})
-        starts.setdefault(start, []).append(run.metrics["fitness_mean"])
-    figure, panels = grid(len(panels_of), 3, 2.3, sharey=True)
-    for panel, (name, starts) in zip(panels, sorted(panels_of.items()), strict=True):
-        for start, curves in sorted(starts.items()):
-            rows = np.array([curve[: min(map(len, curves))] for curve in curves])
-            style = {"color": COLORS[start.partition(" in another")[0]], "linestyle": "--" if " 100 " in start else "-"}
-            panel.plot(rows.T, linewidth=0.3, alpha=0.6, **style)
-            label = f"from {start.replace('random', 'a random mean')}"
-            panel.plot(rows.mean(axis=0), linewidth=1.6, label=label, **style)
-        panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
-        panel.set(title=name, xlabel="updates", xlim=(0, None), xticks=range(0, 21, 5))
-    panels[0].set_ylabel("mean x")
-    explain(figure, panels)
+        how = f",\n{lengths.get(row['start_digest'], '')} generations sideways" if row["start"] == "standard ES" else ""
+        starts.setdefault(f"{row['start']}{how}", []).append(run.metrics["fitness_mean"])
+    figure, (panel,) = grid(1, 1, 2.6)
+    figure.set_figwidth(SMALL)
+    for start, curves in starts.items():
+        rows = np.array([curve[: min(map(len, curves))] for curve in curves])
+        style = {"color": COLORS[start.partition(",")[0]], "linestyle": "--" if "\n100 " in start else "-"}
+        panel.plot(rows.T, linewidth=0.5, alpha=0.5, **style)
+        panel.plot(rows.mean(axis=0), linewidth=2, **style)
+        words = f"from {start.replace('random', 'a random network')}"
+        panel.text(20.4, rows[:, -1].mean(), words, color=style["color"], va="center")
+    panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
+    panel.set(xlabel="updates of standard ES", ylabel="mean x of the mutations", xlim=(0, 20), xticks=range(0, 21, 5))
     return figure
 
 
