@@ -34,10 +34,10 @@ from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks, UserLoop
-from ees_mpi.registry.computing import computing
 from ees_mpi.registry.search import RUN_FOLDERS, beside, searching
 from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.runs.broadcast import as_on_root, read_on_root
+from ees_mpi.runs.computing import computing
 from ees_mpi.runs.loop_config import config_of
 from ees_mpi.runs.recording import NO_END, Recording, reopen_loop
 from ees_mpi.training import commit

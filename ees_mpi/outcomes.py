@@ -21,6 +21,15 @@ def readonly(named: Arrays) -> dict[str, NDArray[Any]]:
     return views
 
 
+def doubles(values: Any) -> Floats:
+    """Return an array of doubles; raise a TypeError for None, texts and complex numbers, which numpy would convert."""
+    array = np.asarray(values)
+    others = array.dtype.kind == "O" and any(isinstance(value, str | bytes | None) for value in array.flat)
+    if array.dtype.kind in "cSUTMm" or others:
+        raise TypeError("real numbers are needed, not None, texts or complex ones; NaN marks a failed rollout")
+    return np.asarray(array, np.float64)
+
+
 @dataclass(frozen=True)
 class Draw:
     """The draw of N individuals from the mean(s) and the noise table."""

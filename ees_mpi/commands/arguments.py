@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_length
-from ees_mpi.registry.computing import computing
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.signatures import bind, is_single
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
+from ees_mpi.runs.computing import computing
 from ees_mpi.terminal import is_utf8
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from ees_mpi.config import Config, Evolution
 from ees_mpi.errors import TaskError
 from ees_mpi.generation.packing import LEADING
 from ees_mpi.generation.rollouts import mean_behavior
-from ees_mpi.outcomes import Floats
-from ees_mpi.registry.plugins import doubles
+from ees_mpi.outcomes import Floats, doubles
 
 
 def rows_of(

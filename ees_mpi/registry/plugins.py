@@ -241,12 +241,3 @@ def like(returned: Any, expected: Table, call: str, dtype: DTypeLike | None = No
     if shapes != wanted:
         raise PluginError(f"{call} returned arrays of the shapes {shapes}; expected {wanted}")
     return table
-
-
-def doubles(values: Any) -> NDArray[np.float64]:
-    """Return an array of doubles; raise a TypeError for None, texts and complex numbers, which numpy would convert."""
-    array = np.asarray(values)
-    others = array.dtype.kind == "O" and any(isinstance(value, str | bytes | None) for value in array.flat)
-    if array.dtype.kind in "cSUTMm" or others:
-        raise TypeError("real numbers are needed, not None, texts or complex ones; NaN marks a failed rollout")
-    return np.asarray(array, np.float64)

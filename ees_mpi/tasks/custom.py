@@ -15,9 +15,9 @@ import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, Task, View, Walker
 from ees_mpi.errors import ConfigError, PluginError, located
-from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
-from ees_mpi.registry.plugins import Guard, calling, doubles, make_once
+from ees_mpi.registry.plugins import Guard, calling, make_once
 from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, Share, StartsOrNone, place_numbers
 
 KEY = "task.function"

@@ -16,9 +16,9 @@ import numpy as np
 
 from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError, PluginError, RunFileError, located
-from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
-from ees_mpi.registry.plugins import calling, doubles, function
+from ees_mpi.registry.plugins import calling, function
 from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, StartsOrNone, place_numbers
 
 KEY = "task.function"
