@@ -28,7 +28,6 @@ from ees_mpi.generation.packing import LEADING, behavior_columns, unpack
 from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
 from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.generation.state import State, state_of
-from ees_mpi.noise import shared_table
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture
@@ -159,8 +158,7 @@ class Strategy:
         ranks = loop.ranks
         ranks.check_same(state.digest(), "the first mean (draw it with a fixed seed)")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
-        self._noise = shared_table(config.noise_seed, config.noise.size, ranks)
-        self._update = Update.of(config, self._noise)
+        self._update = Update.open(config, ranks, shared=True)
         self._loop, self.config, self._state = loop, config, state
         self._run_folders = list(RUN_FOLDERS)  # of the file that the config came from
         self._recording, self._recorded = recording, recorded  # recorded: there is a file, on rank 0
@@ -291,7 +289,7 @@ class Strategy:
     @property
     def noise(self) -> Singles:
         """The noise table, read-only: put it on the device once; all ranks of a node have the same memory."""
-        return self._noise.table
+        return self._update.noise.row(0, self._update.noise.size)
 
     def _parts(self, draw: Draw, sampled: NDArray[np.bool_]) -> Iterator[Singles]:
         population, learned, noise = self.config.population, self._state.learned, self._update.noise

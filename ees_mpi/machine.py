@@ -22,6 +22,7 @@ from typing import Any
 from ees_mpi.errors import LaunchError
 from ees_mpi.version import __version__
 
+PROGRAM = f"ees_mpi {__version__}"
 BLAS_LIBRARIES = ("OPENBLAS", "OMP", "MKL", "BLIS", "NUMEXPR")
 THREAD_VARIABLES = [f"{library}_NUM_THREADS" for library in BLAS_LIBRARIES] + ["VECLIB_MAXIMUM_THREADS"]
 

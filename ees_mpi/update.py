@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config, Evolution
 from ees_mpi.contracts import Objective, Optimizer, Population
 from ees_mpi.generation.state import State
-from ees_mpi.noise import Noise, NoiseTable, stream
+from ees_mpi.noise import Noise, NoiseTable, shared_table, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 
@@ -42,9 +42,13 @@ class Update:
         return cls(config.population, method.objective, method.optimizer, noise, config.run.seed)
 
     @classmethod
-    def open(cls, config: Config, ranks: Ranks) -> "Update":
-        """Fill the noise table together with the other ranks of the node; return the update of a config."""
-        return cls.of(config, NoiseTable(config.noise_seed, config.noise.size, ranks))
+    def open(cls, config: Config, ranks: Ranks, shared: bool = False) -> "Update":
+        """Fill the noise table together with the other ranks of the node; return the update of a config.
+
+        shared: one table for all of this program that ask for the same one
+        """
+        table = shared_table if shared else NoiseTable
+        return cls.of(config, table(config.noise_seed, config.noise.size, ranks))
 
     def ask(self, state: State) -> Draw:
         """Return the draw of the next generation, the same on every rank."""

@@ -19,20 +19,17 @@ from ees_mpi.analysis.offspring import extremes, positions
 from ees_mpi.analysis.together import Scene, balls
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.info import task_name
-from ees_mpi.commands.offspring import sample
+from ees_mpi.commands.offspring import on_cpu, sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
 from ees_mpi.commands.verify import differences, repeat
 from ees_mpi.contracts import Drawable, Evaluator, Limbed, Placed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
-from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.packing import pack
 from ees_mpi.generation.reevaluation import Repeated, as_logged
 from ees_mpi.generation.rollouts import outcome_of
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.toml import tables
-from ees_mpi.runs import starting_point
 from ees_mpi.runs.progress import Counter
 from ees_mpi.store.reader import Run, open_run
 
@@ -158,11 +155,8 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     count = max(2, *(index + 1 for index in request.individuals)) if request.individuals else MUTATIONS
     if request.mutations and request.individuals and count > request.mutations:
         raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
-    source = PolicySource(policy)  # of another program: `sample` refuses it, before any code runs
     of_file: dict[str, Any] = {"generation": request.generation, "trust": request.trust}
-    text = "" if source.foreign else starting_point.load(source, **of_file).config
-    task = tables(text, (), f"the config in {policy}").get("task")
-    settings = request.settings or ({"task.device": "cpu"} if isinstance(task, dict) and "device" in task else None)
+    settings = request.settings or on_cpu(policy, **of_file)
     count, out = request.mutations or count, folder / f"{policy.stem}.h5"
     wanted = SampleRequest(policy, count, out, std=request.std, settings=settings, **of_file)
     return sample(Ranks(), wanted, lambda line: None)

@@ -257,14 +257,13 @@ def plan(
     """
     from ees_mpi.commands.plan import describe, estimate, measured_costs
     from ees_mpi.config import load
-    from ees_mpi.generation.rollouts import starts_note
 
     machine.check_threads()
     ranks = ranks or len(os.sched_getaffinity(0))
     loaded = load(source, changes_of(settings))
     _print_notes(loaded.notes)
     costs = measured_costs(loaded)
-    _print_notes([starts_note(loaded)])
+    _print_notes([costs.starts])
     facts = estimate(loaded, ranks, ranks_per_node or ranks, costs)
     echo(json.dumps(facts) if as_json else "\n".join(describe(facts)))
 

@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi import machine
 from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.export import check_policy, loader_of, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, parent_of_run
@@ -100,6 +101,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     if config.method.name == "maml":
         from ees_mpi.maml.adaptation import by_gradient  # imports torch
 
+        ranks.check_alike(machine.fingerprint(torch=True))
         state = replace(parent.state, moments=parent.inherited)
         adapted = by_gradient(ranks, config, state, parent.about["generation"])
     else:

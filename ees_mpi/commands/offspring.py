@@ -39,7 +39,7 @@ from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.search import beside
-from ees_mpi.registry.toml import Setting, key_of, shown
+from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import CountedOutcomes
@@ -89,6 +89,14 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     if ranks.is_root:
         say(f"{out}: {request.count} mutations of generation {parent.about['generation']} of {shelf.shown(run)}")
     return out
+
+
+def on_cpu(run: Path, generation: int | None, trust: bool) -> dict[str, str] | None:
+    """Return the settings by which a run or an exported policy is evaluated on the CPU; None: there is no choice."""
+    source = PolicySource(run)  # of another program: `sample` refuses it, before any code runs
+    text = "" if source.foreign else starting_point.load(source, generation=generation, trust=trust).config
+    task = tables(text, (), f"the config in {run}").get("task")
+    return {"task.device": "cpu"} if isinstance(task, dict) and "device" in task else None
 
 
 def parent_of_run(

@@ -18,6 +18,7 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
+from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
@@ -47,13 +48,15 @@ class Costs:
     most_kept: int = 0  # ... at most
     table: int = 0  # bytes of the noise table of a node
     gpus: int = 0  # of this machine, if they evaluate
+    starts: str = ""  # a line on the starts of rollouts
 
 
 def measured_costs(config: Config) -> Costs:
     """Return the costs of the parts of a generation, measured on this machine."""
     configs.check(config, here=False)
     config.method.try_out(config.task, config.population)
-    return maml_costs(config) if config.method.name == "maml" else evolution_costs(config)
+    costs = maml_costs(config) if config.method.name == "maml" else evolution_costs(config)
+    return replace(costs, starts=starts_note(config))
 
 
 def evolution_costs(config: Config) -> Costs:

@@ -68,6 +68,13 @@ def first_state(config: Config) -> State:
     return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
 
 
+def split_mean(config: Config, mean: Singles, std: Any) -> Singles:
+    """Return the means [K, D] of a config, drawn from a population around one mean [1, D]; `std`: of it."""
+    shape = (config.population.components, config.task.parameters)
+    drawn: Singles = mean + std * stream(config.run.seed, "split").standard_normal(shape, np.float32)
+    return drawn
+
+
 def state_of(config: Config, means: Singles, observations: Floats) -> State:
     """Return the state of a run that begins with means [K, D] and observation sums [1 + 2 O]."""
     config.noise.check_slices(means.shape[1])

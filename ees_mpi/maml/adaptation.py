@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, collective
 from ees_mpi.generation.results import AdaptedPolicy
@@ -15,7 +14,6 @@ from ees_mpi.ranks import Ranks
 
 def by_gradient(ranks: Ranks, config: Config, state: State, generation: int) -> AdaptedPolicy:
     """Return the policy of a run after the adaptation step on a batch of rollouts; the task has the new direction."""
-    ranks.check_alike(machine.fingerprint(torch=True))
     task, settings = config.task, maml_of(config)
     with ranks.together():
         walker = task.walker(config.run.seed)

@@ -16,8 +16,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files, policy_files, policy_fit
 from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
-from ees_mpi.generation.state import State, state_of
-from ees_mpi.noise import stream
+from ees_mpi.generation.state import State, split_mean, state_of
 from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.registry import flat
 from ees_mpi.registry.toml import tables
@@ -278,9 +277,7 @@ def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[S
     if len(mean) != means:
         if len(mean) != 1:
             raise ConfigError(f"--from {text}: it has {len(mean)} means, this config {means}; expected 1 or as many")
-        generator = stream(config.run.seed, "split")
-        std = start.learned.get("std", np.float32(start.std))
-        mean = mean + std * generator.standard_normal((means, config.task.parameters), np.float32)
+        mean = split_mean(config, mean, start.learned.get("std", np.float32(start.std)))
     state = state_of(config, mean, start.observations)
     learned = {name: start.learned.get(name, array) for name, array in state.learned.items() if name != "mean"}
     inherited = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}

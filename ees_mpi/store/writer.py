@@ -11,7 +11,7 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.machine import commit
+from ees_mpi.machine import PROGRAM, commit
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import fold, journal, layout, records
@@ -20,7 +20,6 @@ from ees_mpi.store.reader import open_run
 from ees_mpi.store.records import Entry
 from ees_mpi.store.repair import SAFE, Continued, fold_journal
 from ees_mpi.store.safety import real
-from ees_mpi.version import __version__
 
 FOLD_SHARE = 20  # folds take at most 1 / FOLD_SHARE of the time
 CHECK = "Without run.fsync, the newest generations may be lost: `ees-mpi info` counts those that are in the file"
@@ -84,7 +83,7 @@ class RunWriter:
                 "format": layout.FORMAT,
                 "format_version": layout.FORMAT_VERSION,
                 "run_id": run_id,
-                "program": f"ees_mpi {__version__}",
+                "program": PROGRAM,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "config": config.to_toml(),
                 "seed": np.int64(config.run.seed),
