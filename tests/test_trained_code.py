@@ -19,7 +19,7 @@ from support.program import done, ees, forget_modules, python, refusal, run, set
 from support.run_files import edited
 
 import ees_mpi
-from ees_mpi.registry.trust import FromFile, Permitted
+from ees_mpi.registry.marks import FromFile, Permitted
 from ees_mpi.store import hdf5
 
 TASK = """

@@ -19,8 +19,8 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_new, check_writable, written
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import MLP, by_layer, parameter_count
+from ees_mpi.registry.marks import require
 from ees_mpi.registry.plugins import split
-from ees_mpi.registry.trust import require
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store.reader import Run

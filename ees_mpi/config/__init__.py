@@ -23,8 +23,9 @@ from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import convert, flat, leaves, search, unknown
+from ees_mpi.registry.marks import FromFile, builtins, mapped, require, without_permission
 from ees_mpi.registry.toml import Setting, tables
-from ees_mpi.registry.trust import builtins, decide, entries, marked, require, without_permission
+from ees_mpi.registry.trust import decide, entries
 from ees_mpi.tasks import TASKS
 
 __all__ = ["FREE_ON_RESUME", "INERT", "METHODS", "EsMaml", "Evolution"]  # of its modules
@@ -101,7 +102,7 @@ def parse(
     """
     sections = with_base(tables(text, (), source))
     if stored and trust is not None:
-        sections = marked(sections)
+        sections = mapped(sections, FromFile)
     for section, key in GONE if stored else ():
         if isinstance(sections.get(section), dict):
             sections[section].pop(key, None)
@@ -153,7 +154,7 @@ def check_code(config: Config, sections: Sequence[str] = ()) -> None:
     """Raise a TrustError if a run file names code that may not run, in some sections or in all."""
     for entry in entries(config.tables()):
         if entry.names_code and (not sections or entry.key.partition(".")[0] in sections):
-            require(entry.table[entry.name], entry.key)
+            require(entry.text, entry.key)
 
 
 @before_rollouts()

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, Literal, get_args, get_origin
 import msgspec
 
 from ees_mpi.errors import ConfigError
+from ees_mpi.registry.marks import builtins
 from ees_mpi.registry.toml import ELSEWHERE, short
-from ees_mpi.registry.trust import builtins
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi.errors import ConfigError, EesError, PluginError, before_rollouts
 from ees_mpi.registry import search, unknown
-from ees_mpi.registry.trust import FromFile, require
+from ees_mpi.registry.marks import FromFile, require
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WRAPPERS = re.compile(r"[\\/]site-packages[\\/]gymnasium[\\/](wrappers|utils|core\.py)")  # they pass on each call
@@ -89,7 +89,7 @@ def _note_digests(main: str, folder: str) -> None:
     for name in (_loaded & sys.modules.keys()) - others:
         spec = inspect.getattr_static(sys.modules[name], "__spec__", None)  # does not load a lazy module
         file = str(getattr(spec, "origin", None) or "")
-        installed = file.startswith(INSTALLED) or {"site-packages", "dist-packages"} & {*file.split(os.sep)}
+        installed = file.startswith(INSTALLED) or search.is_installed(file)
         if file and (name == main or (file.startswith(folder) and not installed)):
             found.append((name != main, file.count(os.sep), str(name), file, spec))
     for _, _, name, file, spec in sorted(found, key=lambda each: each[:3])[:NOTED]:

@@ -17,6 +17,8 @@ from typing import Any
 # Of the call that is running, or between calls of what the user has loaded; the last file is the last.
 FOLDERS: list[str] = []  # of config files
 RUN_FOLDERS: list[str] = []  # of run files
+INSTALLED = ("site-packages", "dist-packages")
+Real = Callable[[str], str]  # returns the real path of a folder
 _added: list[list[str]] = []  # to sys.path, by each call that is running
 
 
@@ -106,21 +108,15 @@ def is_another(module: str) -> bool:
     return beside and file != file_of(sys.modules[name])
 
 
-def place_of(folder: str, levels: int, real: Callable[[str], str] = os.path.realpath) -> str:
-    """Return the folder of a module's file, with the `real` path of the one that Python searched, `levels` above it.
-
-    Links below that one stay: what is beside a link is imported, not what is beside its target.
-    """
-    searched = folder = os.path.abspath(folder)
-    for _ in range(levels):
-        searched = os.path.dirname(searched)
-    return os.path.join(real(searched), folder[len(searched) :].lstrip(os.sep))
+def is_installed(file: str) -> bool:
+    """Return whether an installer has put a file where it is."""
+    return not {*INSTALLED}.isdisjoint(file.split(os.sep))
 
 
-def file_of(module: Any, place: Callable[[str, int], str] = place_of) -> str:
+def file_of(module: Any, real: Real = os.path.realpath) -> str:
     """Return the file of a loaded module; empty if it has none. This does not load a lazy module.
 
-    place: a `place_of` that leaves out some folders, by "", or remembers them, which is faster for many modules
+    real: may be one that remembers folders, which is faster for many modules
     """
     plain = type(module) is ModuleType  # `getattr_static` is slow; lazy modules are of other types
     file, name, spec = (
@@ -128,23 +124,27 @@ def file_of(module: Any, place: Callable[[str, int], str] = place_of) -> str:
         for name in ("__file__", "__name__", "__spec__")
     )
     other = isinstance(file, str) and file != _origin(spec)
-    return _file(spec, place) or (_located(file, str(name), place) if other else "")
+    return _file(spec, real) or (_located(file, str(name), real) if other else "")
 
 
-def _file(spec: Any, place: Callable[[str, int], str] = place_of) -> str:
+def _file(spec: Any, real: Real = os.path.realpath) -> str:
     origin = _origin(spec)
-    return _located(origin, spec.name, place) if isinstance(origin, str) else ""
+    return _located(origin, spec.name, real) if isinstance(origin, str) else ""
 
 
 def _origin(spec: Any) -> Any:
     return getattr(spec, "origin", None) if getattr(spec, "has_location", False) else None
 
 
-def _located(file: str, module: str, place: Callable[[str, int], str]) -> str:
-    """Return the path of a module's file; empty: there is no such file, or its place is left out."""
-    folder, name = os.path.split(file)
-    found = place(folder, module.count(".") + name.startswith("__init__."))
-    return os.path.join(found, name) if found and os.path.isfile(file) else ""
+def _located(file: str, module: str, real: Real) -> str:
+    """Return the path of a module's file, with the real path of the folder that Python searched; empty: it is gone.
+
+    Links below that folder stay: what is beside a link is imported, not what is beside its target.
+    """
+    searched = file = os.path.abspath(file)
+    for _ in range(1 + module.count(".") + os.path.basename(file).startswith("__init__.")):
+        searched = os.path.dirname(searched)
+    return os.path.join(real(searched), file[len(searched) :].lstrip(os.sep)) if os.path.isfile(file) else ""
 
 
 def _folders(module: str) -> list[str]:

@@ -9,8 +9,8 @@ import msgspec
 
 from ees_mpi.config import Config, check_code, parse
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.marks import marks_of, with_marks
 from ees_mpi.registry.toml import tables
-from ees_mpi.registry.trust import marks_of, with_marks
 from ees_mpi.store import records
 from ees_mpi.store.reader import Run, open_run
 

@@ -12,7 +12,7 @@ import msgspec
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import key
-from ees_mpi.registry.trust import require
+from ees_mpi.registry.marks import require
 from ees_mpi.tasks.base import Count
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
