@@ -282,9 +282,8 @@ class Strategy:
             raise ConfigError(f"draw: expected a normal, diagonal or mixture population, got {kind}; use `es.ask`")
         mine, means = self._ask(chunk)[0].at(self.rows), self._state.mean.view()
         means.flags.writeable = False
-        std = population.stds(learned) if population.learns_std else population.std
         self.sampled, self._given = observed(self.config, self._state.generation)[self.rows], self.rows
-        return Drawn(means, std, mine.parent, mine.offset, mine.sign)
+        return Drawn(means, population.stds(learned), mine.parent, mine.offset, mine.sign)
 
     @property
     def noise(self) -> Singles:

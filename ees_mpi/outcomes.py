@@ -163,14 +163,3 @@ def split_learned(flat: Singles, like: Arrays) -> Arrays:
     if start != flat.size:
         raise ValueError(f"expected {start} learned numbers, got {flat.size}")
     return learned
-
-
-@dataclass(frozen=True)
-class Walked:
-    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
-
-    observations: Any  # [N, R, T, O], normalised and clipped
-    actions: Any  # [N, R, T, A], before the robot clips them
-    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
-    length: Any  # [N, R]
-    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts

@@ -43,10 +43,7 @@ class Update:
 
     @classmethod
     def open(cls, config: Config, ranks: Ranks, shared: bool = False) -> "Update":
-        """Fill the noise table together with the other ranks of the node; return the update of a config.
-
-        shared: one table for all of this program that ask for the same one
-        """
+        """Return the update of a config, with a noise table; `shared`: one table for all loops of this program."""
         table = shared_table if shared else NoiseTable
         return cls.of(config, table(config.noise_seed, config.noise.size, ranks))
 

@@ -196,8 +196,7 @@ def step_lengths(population: Population, learned: Arrays, following: Arrays) -> 
 
 def stds_of(population: Population, learned: Arrays) -> Floats:
     """Return the std of each parameter [D], or the one std of all."""
-    std = population.stds(learned) if population.learns_std else population.std
-    return np.asarray(std, np.float64)
+    return np.asarray(population.stds(learned), np.float64)
 
 
 def share(ratio: float) -> float:

@@ -18,11 +18,12 @@ from ees_mpi.contracts.evaluators import (
     RowsEvaluator,
     Say,
     View,
+    Walked,
     Walker,
 )
 from ees_mpi.contracts.methods import Field, Method
 from ees_mpi.contracts.objectives import Memory, Objective
-from ees_mpi.contracts.populations import Optimizer, OptimizerPlugin, Population, PopulationPlugin, Rows
+from ees_mpi.contracts.populations import Optimizer, OptimizerPlugin, Population, PopulationPlugin
 from ees_mpi.contracts.tasks import Policy, PolicyPlugin, Task, TaskPlugin
 
 # The names of these Protocols up to version 0.2.0.
@@ -51,11 +52,11 @@ __all__ = [
     "PolicyPlugin",
     "Population",
     "PopulationPlugin",
-    "Rows",
     "RowsEvaluator",
     "Say",
     "Task",
     "TaskPlugin",
     "View",
+    "Walked",
     "Walker",
 ]

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Batch, Floats, Outcome, Singles, Walked
+from ees_mpi.outcomes import Batch, Floats, Outcome, Singles
 
 Pixels = NDArray[np.uint8]  # [height, width, 3]
 Say = Callable[[str], None]  # prints a line for the user
@@ -95,6 +95,17 @@ class Walker(Closable, Protocol):
 
     def step(self, action: Singles) -> tuple[Singles, bool]:
         """Act for one time step; return the observation and whether the rollout has ended."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
+
+    observations: Any  # [N, R, T, O], normalised and clipped
+    actions: Any  # [N, R, T, A], before the robot clips them
+    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
+    length: Any  # [N, R]
+    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
 
 
 class NoisyWalks(Closable, Protocol):

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+import msgspec
 import numpy as np
 
 from ees_mpi.noise import Noise
@@ -26,8 +27,11 @@ class PopulationPlugin(Protocol):
         """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
 
 
-class Rows(Part, frozen=True):
-    """The rows of a generation in the run file: individuals of a population, or those of another method."""
+class Population(Part, frozen=True):
+    """Draws individuals, and turns weights into a gradient: a subclass defines the members of `PopulationPlugin`.
+
+    The rows of another method, which are no individuals, have the other members only.
+    """
 
     row_name = "individual"  # of a row of the run file: "individual", "task"
     has_individuals = True  # whether a row is an individual, which can be rebuilt
@@ -36,7 +40,7 @@ class Rows(Part, frozen=True):
     components = 1  # K
     antithetic = False  # whether individuals come in pairs of opposite sign
     isotropic = True  # whether an individual is mean + sign * std * noise, with one std for all
-    learns_std = False  # whether each parameter has a learned std, which `stds` returns
+    learns_std = False  # whether each parameter has a learned std
 
     def learned(self, means: Singles) -> Arrays:
         """Return the learned arrays before the first generation, from initial means [K, D]."""
@@ -46,21 +50,17 @@ class Rows(Part, frozen=True):
         """Return the learned arrays after a step, within their limits; a mean has none."""
         return learned
 
-    def stds(self, learned: Arrays) -> Singles:
-        """Return the std [D] of each parameter, of a population that learns them."""
-        raise NotImplementedError
+    def stds(self, learned: Arrays) -> float | Singles:
+        """Return the std of individuals: one for all parameters, or that of each [D] if they are learned."""
+        return self.std
 
     def offspring(self, count: int, std: float | None) -> "Population":
-        """Return the population of `count` independent offspring of the same means."""
-        raise NotImplementedError
+        """Return the population of `count` independent offspring of the same means; `std`: None: the same."""
+        return msgspec.structs.replace(self, size=count, std=std or self.std)
 
     def warning(self, learned: Arrays) -> str | None:
         """Return a warning about the learned arrays, if there is one."""
         return None
-
-
-class Population(Rows, frozen=True):
-    """Draws individuals, and turns weights into a gradient; a subclass defines the members of `PopulationPlugin`."""
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Draw the individuals of a generation."""

@@ -140,7 +140,7 @@ class Evaluation:
             np.where(perturbed, draw.parent[place], 0).astype(np.int32),
             perturbed & work.observe[place],
             seeds,
-            stds=population.stds(work.learned) if population.learns_std else None,
+            stds=np.asarray(population.stds(work.learned)) if population.learns_std else None,
         )
 
     def from_starts(

@@ -71,8 +71,7 @@ def first_state(config: Config) -> State:
 def split_mean(config: Config, mean: Singles, std: Any) -> Singles:
     """Return the means [K, D] of a config, drawn from a population around one mean [1, D]; `std`: of it."""
     shape = (config.population.components, config.task.parameters)
-    drawn: Singles = mean + std * stream(config.run.seed, "split").standard_normal(shape, np.float32)
-    return drawn
+    return np.asarray(mean + std * stream(config.run.seed, "split").standard_normal(shape, np.float32))
 
 
 def state_of(config: Config, means: Singles, observations: Floats) -> State:

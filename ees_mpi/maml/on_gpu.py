@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import NoisyWalks, Task
+from ees_mpi.contracts import NoisyWalks, Task, Walked
 from ees_mpi.generation.evaluation import opened_on_gpu
 from ees_mpi.generation.results import evaluates_mean
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import adaptation_step
 from ees_mpi.maml.outer import parts
 from ees_mpi.maml.rollouts import Pairs, TaskRollouts, direction_of, draws, maml_of, theta_of
-from ees_mpi.outcomes import Draw, Outcome, Singles, Walked
+from ees_mpi.outcomes import Draw, Outcome, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.tasks.locomotion import along
 

@@ -7,7 +7,6 @@ and `adapt` make it again with another size and std. `docs/plugins.md` has an ex
 
 from typing import Annotated, Any
 
-import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Population
@@ -92,9 +91,6 @@ class CustomPopulation(Population, frozen=True):
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
         gradient = self.population.gradient(weights, draw, readonly(learned), noise, ranks)
         return like(gradient, learned, f"{self._code}: gradient()", np.float64)
-
-    def offspring(self, count: int, std: float | None) -> "CustomPopulation":
-        return msgspec.structs.replace(self, size=count, std=std or self.std)
 
     def warning(self, learned: Arrays) -> str | None:
         """Return a warning of the user's population, if it gives one."""

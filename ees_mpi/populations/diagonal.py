@@ -63,9 +63,6 @@ class Diagonal(Normal, frozen=True, kw_only=True):
         """Return the std [D] of each parameter as individuals are drawn with it: between floor and ceiling."""
         return np.asarray(self.clip(learned)["std"][0])
 
-    def _std(self, learned: Arrays) -> Singles:
-        return self.stds(learned)
-
     def offspring(self, count: int, std: float | None) -> Normal:
         """Return the population of `count` independent offspring; with `std`: one std for all parameters."""
         if std is not None:

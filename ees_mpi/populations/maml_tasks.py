@@ -5,13 +5,13 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.contracts import Rows
+from ees_mpi.contracts import Population
 from ees_mpi.outcomes import Draw
 from ees_mpi.populations.normal import SMALLEST_STD, Normal
 from ees_mpi.registry import key
 
 
-class MamlTasks(Rows, frozen=True):
+class MamlTasks(Population, frozen=True):
     """`size` tasks per outer iteration; `std`: of the mutations that `sample` draws around the learned mean."""
 
     size: Annotated[int, key("The number of tasks in an outer iteration.", "tasks", ge=2)] = 40

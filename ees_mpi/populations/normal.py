@@ -50,14 +50,10 @@ class Normal(Population, frozen=True):
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         mean: Singles = learned["mean"][draw.parent[index]]
-        std = self._std(learned)
+        std = self.stds(learned)
         z: Singles = noise.row(draw.offset[index], mean.size) * (std if draw.sign[index] > 0 else -std)
         z += mean
         return z
-
-    def _std(self, learned: Arrays) -> float | Singles:
-        """Return the standard deviation: one, or that of each parameter [D]."""
-        return self.std
 
     def offspring(self, count: int, std: float | None) -> "Normal":
         return msgspec.structs.replace(self, size=count, std=std or self.std, antithetic=False)

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from support.program import TESTS
 
 from ees_mpi import config
+from ees_mpi.contracts import Walked
 from ees_mpi.generation.results import Unfinished
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
@@ -17,7 +18,6 @@ from ees_mpi.maml.on_gpu import GpuTasks
 from ees_mpi.maml.outer import learning_tasks
 from ees_mpi.maml.rollouts import Pairs, Sampler, TaskRollouts, theta_of
 from ees_mpi.maml.training import MamlJob
-from ees_mpi.outcomes import Walked
 from ees_mpi.ranks import Ranks
 
 POINT = TESTS / "support" / "maml_point.toml"

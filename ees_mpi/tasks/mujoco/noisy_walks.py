@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Floats, Singles, Walked
+from ees_mpi.contracts import Walked
+from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import Buffers
