@@ -187,7 +187,7 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
 
     Return selection and response along each direction: the mean place of the selected from the starts that selected
     them, and that of their offspring from the other starts. Directions are opposite in pairs, so that no control is
-    needed.
+    needed. Return the standard error of response over selection, too, with its degrees of freedom.
     """
     config, row, axes = parent.config, record.generation, parent.config.task.axes
     directions = np.vstack([np.eye(axes), -np.eye(axes)])
@@ -204,12 +204,29 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
     places = np.asarray(outcomes.by_start)[:, :, -axes:]
     elsewhere = np.arange(places.shape[1]) != start.ravel()[again.parent][:, None]
     other = places.mean(axis=1, where=elsewhere[:, :, None])
-    response = []
-    for number, direction in enumerate(directions):
-        kept = outcomes.valid & (again.parent // count == number)
-        response.append(float((other[kept] @ direction).mean()) if kept.any() else math.nan)
+    born = again.parent[outcomes.valid]  # the parents of the valid ones
+    ahead = np.einsum("na,na->n", other[outcomes.valid], directions[born // count])
+    response = [
+        float(one.mean()) if len(one := ahead[born // count == k]) else math.nan for k in range(len(directions))
+    ]
     chosen = along[selected, start, np.arange(len(directions))[:, None]]
-    return {"selection": chosen.mean(axis=1).tolist(), "response": response}
+    children = np.bincount(born, minlength=len(parents))
+    of_parents = np.bincount(born, ahead, len(parents)) / np.where(children, children, math.nan)
+    error = error_of_ratio(chosen, of_parents.reshape(chosen.shape))
+    found = {"selection": chosen.mean(axis=1).tolist(), "response": response}
+    return {**found, "error": [error], "freedom": [float(chosen.size - len(chosen))]}
+
+
+def error_of_ratio(selection: Floats, response: Floats) -> float:
+    """Return the standard error of the mean response over the mean selection, of parents [direction, parent].
+
+    This is the linearised error of a ratio; parents are the sample, direction by direction. NaN if there is one parent,
+    or one without valid offspring, or nothing to select.
+    """
+    if selection.shape[1] < 2 or not selection.mean() > 0:
+        return math.nan
+    rest = response - response.mean() / selection.mean() * selection
+    return float(np.sqrt(rest.var(axis=1, ddof=1).mean() / rest.size) / abs(selection.mean()))
 
 
 def selection_of(along: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

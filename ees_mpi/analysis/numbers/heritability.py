@@ -54,13 +54,18 @@ def of_places(places: Floats) -> dict[str, float]:
 
 
 def realised(second: dict[str, list[float]]) -> dict[str, float]:
-    """Return selection and response, means over opposite directions, and their ratio: the realised heritability."""
+    """Return selection and response, means over opposite directions, and their ratio: the realised heritability.
+
+    The ratio has an interval of 95 percent, except in files of older versions.
+    """
     selection, response = (float(np.mean(second[name])) for name in ("selection", "response"))
-    return {
-        "selection": selection,
-        "response": response,
-        "realised": response / selection if selection > 0 else math.nan,
-    }
+    ratio = response / selection if selection > 0 else math.nan
+    found = {"selection": selection, "response": response, "realised": ratio}
+    if "error" in second:
+        (error,), (freedom,) = second["error"], second["freedom"]
+        either_side = error * scipy_stats().t.ppf((1 + CONFIDENCE) / 2, freedom)
+        found |= {"realised_low": ratio - either_side, "realised_high": ratio + either_side}
+    return found
 
 
 def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, share: float) -> tuple[float, float]:
@@ -169,6 +174,8 @@ def describe(run: Run) -> list[str]:
     for cell, row in zip(cells, rows, strict=True):
         cell["std"] = f"{row['std']:g}"
         cell["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
+        if math.isfinite(row.get("realised_low", math.nan)):
+            cell["realised"] += f" ({row['realised_low']:.2f} to {row['realised_high']:.2f})"
     shown = [name for name in HEADS if any(cell[name] != "-" for cell in cells)]
     table = columns([tuple(HEADS[name] for name in shown), *(tuple(cell[name] for name in shown) for cell in cells)])
     legend = [text for name, text in LEGEND.items() if name in shown]

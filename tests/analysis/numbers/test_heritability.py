@@ -12,9 +12,10 @@ from support.small_runs import walk
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, sentence
+from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, realised, sentence
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.commands.offspring import error_of_ratio
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.runs import progress
 
@@ -53,6 +54,29 @@ def test_the_interval_covers_the_share_in_90_to_99_of_100_tries(share: float) ->
     rest = 1 - share
     found = [heritability(places(seed, (share, 0.2 * rest, 0.8 * rest))) for seed in range(100)]
     assert 90 <= sum(one["low"] <= share <= one["high"] for one in found) <= 99
+
+
+@pytest.mark.parametrize("parents", [4, 20])
+def test_the_interval_of_what_is_passed_on_covers_it_in_90_to_99_of_100_tries(parents: int) -> None:
+    def second(seed: int) -> dict[str, list[float]]:
+        generator = np.random.default_rng(seed)
+        selection = generator.normal(4.0, 0.8, (4, parents))
+        start = np.array([[4.0], [2.0], [-4.0], [-2.0]])  # what the starts add: opposite along opposite directions
+        response = 0.3 * selection + start + generator.normal(0.0, 2.0, selection.shape)
+        means = {"selection": selection.mean(axis=1).tolist(), "response": response.mean(axis=1).tolist()}
+        return {**means, "error": [error_of_ratio(selection, response)], "freedom": [4.0 * (parents - 1)]}
+
+    found = [realised(second(seed)) for seed in range(100)]
+    assert 90 <= sum(one["realised_low"] <= 0.3 <= one["realised_high"] for one in found) <= 99
+    old = {name: second(0)[name] for name in ("selection", "response")}
+    assert realised(old) == {name: found[0][name] for name in ("selection", "response", "realised")}
+
+
+def test_what_is_passed_on_has_no_interval_without_a_sample_of_parents() -> None:
+    one, gap = np.ones((4, 1)), np.array([[1.0, 2.0], [np.nan, 1.0]])
+    assert np.isnan(
+        [error_of_ratio(one, one), error_of_ratio(np.ones((2, 2)), gap), error_of_ratio(0 * gap, gap)]
+    ).all()
 
 
 def test_sides_and_sectors_are_kept_or_not() -> None:
@@ -127,6 +151,8 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
             assert best[0] is None and np.isnan(best[1])  # fewer than 40 mutations
             assert row == pytest.approx({name: again[name] for name in row}) and again["best_of_40"] is None
             assert {"share", "kept", "selection", "response"} <= row.keys() and again["coverage"] > 0
+            assert row["realised_low"] < row["realised"] < row["realised_high"]
+            assert f"({row['realised_low']:.2f} to {row['realised_high']:.2f})" in said
         assert np.ptp(found["behavior_by_start"][1], axis=1).min() > 0
     rows = json.loads(done("metrics", tmp_path / "one.h5", "--all", "--json").stdout)
     assert [[row[name] for name in ("std", "heritable", "share")] for row in rows] == [
