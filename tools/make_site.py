@@ -61,6 +61,7 @@ CSS = """.md-typeset img { max-width: 100%; }
 .md-typeset .headerlink { position: absolute; }
 .md-typeset table:not([class]) { font-size: .68rem; }
 .md-typeset table:not([class]) td, .md-typeset table:not([class]) th { min-width: 3rem; padding: .5em .8em; }
+.md-typeset :is(td, th) { text-wrap: balance; }
 .md-typeset :is(td, th):first-child code { overflow-wrap: normal; word-break: normal; }
 .md-typeset table:not([class]):has(th:nth-child(8)) { font-size: .55rem; }
 .md-typeset table:not([class]):has(th:nth-child(8)) :is(td, th) { min-width: 0; padding: .4em .35em; }

@@ -288,18 +288,21 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
 def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
     """Draw what the mutations of ants keep from unseen starts: a line for each way of training, a dot for each run."""
     numbers = {"heritable": "heritable variance", "share": "heritable share", "reliable_sectors": "reliable directions"}
-    figure, panels = grid(len(numbers), len(numbers), 0.7 + 0.22 * len(groups), sharey=True)
+    figure, panels = grid(len(numbers), len(numbers), 0.7 + 0.32 * len(groups), sharey=True)
+    figure.set_figwidth(5.6)
     for panel, (name, title) in zip(panels, numbers.items(), strict=True):
         for place, (training, rows) in enumerate(groups.items()):
             values = column(rows, name)
             color = COLORS["MaxEnt" if "own" in training else "MaxVar"]
             apart = place + 0.12 * (np.arange(len(values)) - (len(values) - 1) / 2)  # equal numbers are seen, too
-            panel.plot(values, apart, color=color, marker="o", markersize=3.5, linestyle="none")
+            panel.plot(values, apart, color=color, marker="o", markersize=4, linestyle="none")
         panel.set(title=title, xlim=(0, None))
         panel.grid(axis="x", linewidth=0.3)
     panels[1].set(xlim=(0, 1), xticks=(0, 0.5, 1))
     panels[2].set(xlim=(-0.4, 8.4), xticks=range(0, 9, 2))
-    panels[0].set_yticks(range(len(groups)), groups)
+    panels[0].set_yticks(
+        range(len(groups)), [",\n".join(name.rsplit(", ", 1)) if len(name) > 28 else name for name in groups]
+    )
     panels[0].invert_yaxis()
     return figure
 
