@@ -26,6 +26,7 @@ ONE_RULE: dict[str, tuple[str, ...]] = {
     "standard ES, the text's rules": (STANDARD, "text"),
 }
 ARM_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
+LAPTOP = "laptop: "  # begins the names of arms at laptop scale
 ARMS = WORK["arms"]  # of the third and the fourth plan, in the order of the tables
 
 

@@ -128,7 +128,7 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     tested = heritability.planned(arms, bullet=False).values()
     found |= limits("cheetah.two.amount", [amount.value for (amount, _), _ in tested])
     found["cheetah.two.amount.p"], found["cheetah.two.share.p"] = (max(each[k][1] for each in tested) for k in (0, 1))
-    seeds = {"whiten": SIX, "ranks": SIX, "small": SIX, "four": ANTS, "own": ANTS}
+    seeds = {"whiten": SIX, "ranks": SIX, "small": SIX, "four": ANTS, "own": ANTS, "ranks-four": SIX}
     ants = {arm: tables.replica_arm(measured, arm, planned) for arm, planned in seeds.items()}
     for arm, runs in ants.items():
         for name in ("heritable", "share", "realised", "reliable", "distance", *HELD_OUT):
@@ -138,7 +138,28 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         if arm != "four" and runs:
             pair = column(ants["four"], "heritable"), column(runs, "heritable")
             found |= interval(f"ant.four-over-{arm}", ratio(*pair)) | {f"ant.four-over-{arm}.p": mann_whitney(*pair)[0]}
-    return found | means(rows, measured)
+    return found | four_starts(rows, measured) | means(rows, measured)
+
+
+def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
+    """Return the numbers on cheetahs with four own starts, and on those of the laptop; distances of single rollouts."""
+    found: Numbers = {}
+    arms = tables.by_arm(measured, "mean", "cheetah")
+    for arm, runs in arms.items():
+        for name in ("heritable", "share", "realised", "best_elsewhere"):
+            found |= limits(f"cheetah.{arm}.{name}", column(runs.values(), name))
+            found[f"cheetah.{arm}.{name}"] = float(np.mean(column(runs.values(), name)))
+    for name in ("heritable", "share"):
+        pair = [column(arms[arm].values(), name) for arm in ("four", "ranks")]
+        found |= interval(f"cheetah.four.over.{name}", ratio(*pair)) | {
+            f"cheetah.four.over.{name}.p": mann_whitney(*pair)[0]
+        }
+    trained, standard = tables.by_arm(rows, "run", "cheetah")["four"], group(rows, SIX, "cheetah", STANDARD)
+    for key, ending in (("", LATE), ("30", "_20_29")):
+        single = column(trained.values(), f"single{ending}")
+        found |= interval(f"cheetah.four{key}.over.es", ratio(single, column(standard.values(), f"distance{ending}")))
+        found[f"cheetah.four{key}.sides"] = sum(rules.has_sides(row, ending) for row in trained.values())
+    return found
 
 
 def means(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:

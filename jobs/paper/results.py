@@ -84,11 +84,14 @@ def pages() -> dict[str, dict[str, str]]:
         for row in scaling
         if row["ranks"] in (1, 16)  # the figure has all
     ]
+    cheetahs: dict[bool, dict[str, list[endpoints.Row]]] = {False: {}, True: {}}  # True: at laptop scale
+    for name, runs in tables.by_training(measured, "cheetah").items():
+        cheetahs[name.startswith(tables.LAPTOP)][name.removeprefix(tables.LAPTOP)] = runs
     return {
         "results.md": {"rings": tables.ring_table(rows, measured)},
         "heritability.md": {
             "ants": tables.grouped("how the ant was trained", tables.by_training(measured, "ant"), tables.INHERITED),
-            "cheetahs": tables.grouped("how it was trained", tables.by_training(measured, "cheetah"), tables.INHERITED),
+            "cheetahs": tables.grouped("how it was trained", cheetahs[False], tables.INHERITED),
             "fourth": tables.fourth(measured),
         },
         "../../jobs/paper/results/further.md": {
@@ -99,6 +102,7 @@ def pages() -> dict[str, dict[str, str]]:
             "arms": tables.arms(measured),
             "tests": tables.tests(measured),
             "reliable": tables.reliable(measured),
+            "laptop": tables.grouped("how it was trained", cheetahs[True], tables.INHERITED),
             "means": tables.means(rows, measured),
         },
         "../../jobs/paper/results/tests.md": {
