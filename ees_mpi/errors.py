@@ -1,5 +1,6 @@
 """The errors that a user can meet, each with the exit code of the command."""
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -104,13 +105,17 @@ def words_of(error: OSError) -> str:
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
 
 
+def optional(module: str, missing: str) -> Any:
+    """Import a module of an extra; raise a MissingExtra with the sentence `missing` if it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingExtra(missing) from None
+
+
 def scipy_stats() -> Any:
     """Return scipy.stats; raise a MissingExtra if it is not installed."""
-    try:
-        import scipy.stats
-    except ImportError:
-        raise MissingExtra("statistics need scipy: pip install 'ees_mpi[analysis]'") from None
-    return scipy.stats
+    return optional("scipy.stats", "statistics need scipy: pip install 'ees_mpi[analysis]'")
 
 
 BY_NAME: dict[str, type[EesError]] = {error.__name__: error for error in EesError.__subclasses__()}

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.errors import EesError, MissingExtra, RunFileError
+from ees_mpi.errors import EesError, RunFileError, optional
 from ees_mpi.outcomes import Floats
 
 Named = dict[str, NDArray[Any]]
@@ -98,10 +98,7 @@ def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
 
 def torch_arrays(file: BinaryIO, name: str) -> Named:
     """Return the arrays of a state_dict in a zip of torch."""
-    try:
-        import torch
-    except ImportError:
-        raise MissingExtra(f"{name}: a torch file needs torch: pip install 'ees_mpi[torch]'") from None
+    torch = optional("torch", f"{name}: a torch file needs torch: pip install 'ees_mpi[torch]'")
     try:
         size = check_zip(file, 0)  # torch does not look at the checksums
         file.seek(0)
@@ -132,14 +129,9 @@ def check_zip(source: Path | BinaryIO, more: int) -> int:
 
 def _safetensors(path: Path) -> Named:
     """Read a safetensors file by its library, which checks it; numpy has no type for BF16."""
-    try:
-        import safetensors
-    except ImportError:
-        raise MissingExtra(
-            f"{path}: a safetensors file needs safetensors: pip install 'ees_mpi[safetensors]'"
-        ) from None
+    missing = f"{path}: a safetensors file needs safetensors: pip install 'ees_mpi[safetensors]'"
+    entries = optional("safetensors", missing).deserialize(path.read_bytes())
     arrays: Named = {}
-    entries = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     for key, entry in sorted(entries, key=lambda pair: _natural(str(pair[0]))):
         array = np.frombuffer(entry["data"], DTYPES[entry["dtype"]])
         if entry["dtype"] == "BF16":

@@ -14,11 +14,7 @@ take one task after the other, and the drivers of GPUs (`on_gpu`) many tasks sid
 `config.maml`, which imports no torch.
 """
 
-from ees_mpi.errors import MissingExtra
+from ees_mpi.errors import optional
 
-try:
-    import torch
-except ImportError:
-    raise MissingExtra("method = \"maml\" needs torch: pip install 'ees_mpi[torch]'") from None
-
+torch = optional("torch", "method = \"maml\" needs torch: pip install 'ees_mpi[torch]'")
 torch.set_num_threads(1)  # a sum over several threads has other bits

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Memory, Objective
-from ees_mpi.errors import MissingExtra, PluginError, before_rollouts, located
+from ees_mpi.errors import PluginError, before_rollouts, located, optional
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
@@ -112,12 +112,8 @@ class CustomObjective(Objective, frozen=True):
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        other = 'objective.name = "weights" takes a numpy function and needs none (`ees-mpi docs plugins`)'
-        raise MissingExtra(f"objective.name = \"custom\" needs torch: pip install 'ees_mpi[torch]'; {other}") from None
-    return torch
+    other = 'objective.name = "weights" takes a numpy function and needs none (`ees-mpi docs plugins`)'
+    return optional("torch", f"objective.name = \"custom\" needs torch: pip install 'ees_mpi[torch]'; {other}")
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config, parse
-from ees_mpi.errors import MissingExtra, RunFileError
+from ees_mpi.errors import RunFileError, optional
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
 from ees_mpi.registry.signatures import checks_arguments
@@ -214,10 +214,7 @@ class Run(Mapping[str, Series]):
 
     def to_xarray(self, *names: str) -> Any:
         """Return arrays in memory as an `xarray.Dataset` with named axes; all of them, if no names are given."""
-        try:
-            import xarray
-        except ImportError:
-            raise MissingExtra("to_xarray needs xarray: pip install 'ees_mpi[analysis]'") from None
+        xarray = optional("xarray", "to_xarray needs xarray: pip install 'ees_mpi[analysis]'")
         arrays = {name: np.asarray(self[name]) for name in names or self.names}
         fields = layout.fields(self.config)
         axes = {name: (layout.GENERATION, *fields[name].axes) for name in arrays}

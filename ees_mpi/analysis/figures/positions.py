@@ -22,7 +22,7 @@ from ees_mpi.analysis.offspring import (
     valid_generations,
 )
 from ees_mpi.commands.verify import spaced
-from ees_mpi.errors import MissingExtra, RunFileError
+from ees_mpi.errors import RunFileError, optional
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run
 
@@ -246,11 +246,8 @@ def _outline(panel: Axes, counts: Floats, edges: Sequence[Floats], color: str, l
     """Draw a line around the densest cells, which hold most of a component's offspring."""
     from matplotlib.patheffects import withStroke
 
-    try:
-        from scipy.ndimage import gaussian_filter
-    except ImportError:
-        raise MissingExtra("figure mixture needs scipy: pip install 'ees_mpi[analysis]'") from None
-    smooth = gaussian_filter(counts, SMOOTH)
+    ndimage = optional("scipy.ndimage", "figure mixture needs scipy: pip install 'ees_mpi[analysis]'")
+    smooth = ndimage.gaussian_filter(counts, SMOOTH)
     falling = np.sort(smooth, axis=None)[::-1]
     level = falling[np.searchsorted(np.cumsum(falling), INSIDE * falling.sum())]
     x, y = ((edge[1:] + edge[:-1]) / 2 for edge in edges)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ees_mpi.analysis.labels import run_names
-from ees_mpi.errors import MissingExtra
+from ees_mpi.errors import optional
 from ees_mpi.store.reader import Run
 from ees_mpi.terminal import say_on_stderr
 
@@ -51,11 +51,8 @@ def shades(count: int) -> list[dict[str, Any]]:
 @contextmanager
 def drawing(more: Mapping[Any, Any] | None = None) -> Iterator[None]:
     """Draw into files, in the style of all figures; `more`: settings of matplotlib."""
-    try:
-        with chdir(Path(__file__).parent):  # matplotlib reads the file matplotlibrc of the present folder
-            import matplotlib
-    except ImportError:
-        raise MissingExtra("figures need matplotlib: pip install 'ees_mpi[analysis]'") from None
+    with chdir(Path(__file__).parent):  # matplotlib reads the file matplotlibrc of the present folder
+        matplotlib = optional("matplotlib", "figures need matplotlib: pip install 'ees_mpi[analysis]'")
     matplotlib.use("agg")
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, "backend": "agg", **STYLE, **(more or {})}):
         yield

@@ -1,12 +1,8 @@
 """Registers our environments with Gymnasium when it is imported; pybullet loads when an environment is made."""
 
-from ees_mpi.errors import MissingExtra
+from ees_mpi.errors import optional
 
-try:
-    import gymnasium
-except ImportError:
-    raise MissingExtra("ees_mpi.envs needs Gymnasium: pip install 'ees_mpi[bullet]'") from None
-
+gymnasium = optional("gymnasium", "ees_mpi.envs needs Gymnasium: pip install 'ees_mpi[bullet]'")
 EPISODE_STEPS = 1000
 
 for _name in ("HalfCheetahBullet", "AntBullet"):

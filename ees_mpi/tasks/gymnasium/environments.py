@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.contracts import View
-from ees_mpi.errors import ConfigError, MissingExtra, PluginError
+from ees_mpi.errors import ConfigError, MissingExtra, PluginError, optional
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry import flat, leaves
 from ees_mpi.registry.marks import require
@@ -19,10 +19,8 @@ from ees_mpi.tasks.silence import silence
 
 def library() -> Any:
     """Import Gymnasium, register our environments and silence MuJoCo; raise MissingExtra if Gymnasium is missing."""
-    try:
-        import gymnasium
-    except ImportError:
-        raise MissingExtra("task gymnasium needs Gymnasium: pip install 'ees_mpi[bullet]' or '[mujoco]'") from None
+    missing = "task gymnasium needs Gymnasium: pip install 'ees_mpi[bullet]' or '[mujoco]'"
+    gymnasium = optional("gymnasium", missing)
     import ees_mpi.tasks.bullet.registration  # noqa: F401  (registers our environments)
 
     if importlib.util.find_spec("mujoco"):

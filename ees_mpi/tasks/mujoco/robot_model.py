@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.errors import MissingExtra
+from ees_mpi.errors import optional
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 
@@ -97,10 +97,7 @@ class RobotModel:
 
 def library() -> Any:
     """Import MuJoCo, or raise an error that says how to install it."""
-    try:
-        import mujoco
-    except ImportError:
-        raise MissingExtra("MuJoCo is missing: pip install 'ees_mpi[mujoco]'") from None
+    mujoco = optional("mujoco", "MuJoCo is missing: pip install 'ees_mpi[mujoco]'")
     # Otherwise every rank writes MUJOCO_LOG.TXT; a rollout that blows up is marked invalid instead.
     mujoco.set_mju_user_warning(lambda message: None)
     return mujoco
