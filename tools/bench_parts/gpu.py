@@ -17,7 +17,7 @@ from ees_mpi.outcomes import Batch
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit
-from ees_mpi.tasks.mujoco.gpu_robots import Recorder
+from ees_mpi.tasks.mujoco.gpu_robots import GpuSetup, Recorder
 from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts
 from ees_mpi.tasks.mujoco.replica.robots import replica_model
 
@@ -112,7 +112,7 @@ def timed(tools: Toolkit, recorder: Recorder, launch: Callable[[], None], repeat
 def bench_batches(tools: Toolkit, task: Any, robot_model: Any, buffers: Buffers, table: Any, individuals: int) -> Row:
     """Evaluate a batch twice, and time the second; then time the parts of a step."""
     torch, before = tools.torch, tools.torch.cuda.mem_get_info()[0]
-    rollouts = GpuRollouts(tools, task, robot_model, 0, table, individuals // 2 + 1, 2, buffers, say)
+    rollouts = GpuRollouts(GpuSetup(tools, task, robot_model, 0, buffers), table, individuals // 2 + 1, 2, say)
     batch, size = batch_of(task, individuals), task.observation_dim
     seconds = []
     for _ in range(2):

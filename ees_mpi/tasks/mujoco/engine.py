@@ -9,9 +9,9 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers, missing_memory_is_refused, rows_that_fit
-from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, preparing_kernels, toolkit
-from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots
+from ees_mpi.tasks.mujoco.buffers import measured_buffers, missing_memory_is_refused, rows_that_fit
+from ees_mpi.tasks.mujoco.gpu import lacking, preparing_kernels, toolkit
+from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.robot_model import RobotModel
 from ees_mpi.tasks.mujoco.walker import MujocoWalker
 
@@ -47,31 +47,31 @@ class MujocoEngine:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row  # only for a GPU
 
-        def make(tools: Toolkit, robot_model: RobotModel, buffers: Buffers) -> GpuRollouts:
+        def make(setup: GpuSetup) -> GpuRollouts:
             width = 2 if antithetic else 1
             with preparing_kernels(say):
-                per_row = bytes_of_a_row(tools, self._task, robot_model, width, buffers)
-            rows = rows_that_fit(wanted, width, tools.torch.cuda.mem_get_info(0)[0], noise.nbytes, per_row)
+                per_row = bytes_of_a_row(setup, width)
+            rows = rows_that_fit(wanted, width, setup.tools.torch.cuda.mem_get_info(0)[0], noise.nbytes, per_row)
             say(f"copying the noise table to the GPU: {noise.nbytes / 1e9:.2f} GB")
-            return GpuRollouts(tools, self._task, robot_model, seed, noise, rows, width, buffers, say)
+            return GpuRollouts(setup, noise, rows, width, say)
 
-        return self._on_gpu(make, say)
+        return self._on_gpu(make, seed, say)
 
     def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
         from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks  # only for a GPU
 
-        def make(tools: Toolkit, robot_model: RobotModel, buffers: Buffers) -> GpuNoisyWalks:
+        def make(setup: GpuSetup) -> GpuNoisyWalks:
             with preparing_kernels(say):
-                return GpuNoisyWalks(tools, self._task, robot_model, seed, policies, rollouts, steps, buffers)
+                return GpuNoisyWalks(setup, policies, rollouts, steps)
 
-        return self._on_gpu(make, say)
+        return self._on_gpu(make, seed, say)
 
-    def _on_gpu(self, make: Callable[[Toolkit, RobotModel, Buffers], Made], say: Say) -> Made:
+    def _on_gpu(self, make: Callable[[GpuSetup], Made], seed: int, say: Say) -> Made:
         """Return the robots that `make` makes on the first visible GPU."""
         robot_model, tools, start = self._robot_model(), toolkit(say), time.perf_counter()
-        buffers = measured_buffers(robot_model, *self._sizes)
+        setup = GpuSetup(tools, self._task, robot_model, seed, measured_buffers(robot_model, *self._sizes))
         with missing_memory_is_refused(), tools.torch.cuda.device(0), tools.warp.ScopedDevice(tools.device):
-            robots = make(tools, robot_model, buffers)
+            robots = make(setup)
         say(f"the GPU is ready for {robots.worlds} robots after {time.perf_counter() - start:.0f} s")
         return robots

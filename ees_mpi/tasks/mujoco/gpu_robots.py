@@ -4,7 +4,7 @@ import gc
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,23 +22,25 @@ STEPS_PER_GRAPH = 10
 Step = Callable[[], None]
 
 
+class GpuSetup(NamedTuple):
+    """What robots on a GPU are made of."""
+
+    tools: Toolkit
+    task: WalkingTask
+    robot_model: RobotModel
+    seed: int  # of their start
+    buffers: Buffers
+
+
 class GpuRobots:
     """One robot per world, in `rows` rows of `width` worlds; the worlds of a row share one row of noise."""
 
-    def __init__(
-        self,
-        tools: Toolkit,
-        task: WalkingTask,
-        robot_model: RobotModel,
-        seed: int,
-        rows: int,
-        width: int,
-        buffers: Buffers,
-    ):
+    def __init__(self, setup: GpuSetup, rows: int, width: int):
         """Take all memory now."""
         from ees_mpi.tasks.mujoco.gpu_results import GpuResults  # imports Warp
 
-        self._tools, self._task, self._robot_model, self._seed = tools, task, robot_model, seed
+        tools, task, robot_model, self._seed, buffers = setup
+        self._tools, self._task, self._robot_model = tools, task, robot_model
         self._rows, self._width, self.worlds = rows, width, rows * width
         with tools.warp.ScopedDevice(tools.device):
             self.physics = robot_model.many(tools, self.worlds, buffers)

@@ -9,22 +9,21 @@ from numpy.typing import NDArray
 
 from ees_mpi.contracts import Say
 from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
-from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.buffers import Buffers, missing_memory_is_refused
-from ees_mpi.tasks.mujoco.gpu import Toolkit, preparing_kernels
-from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots
+from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
+from ees_mpi.tasks.mujoco.gpu import preparing_kernels
+from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
-from ees_mpi.tasks.mujoco.robot_model import RobotModel
 
 FEW_WORLDS = 64  # robots from whose memory that of one is calculated
 
 
-def bytes_of_a_row(tools: Toolkit, task: WalkingTask, robot_model: RobotModel, width: int, buffers: Buffers) -> int:
+def bytes_of_a_row(setup: GpuSetup, width: int) -> int:
     """Return the memory of `width` robots with their noise, calculated from a few robots; also compiles the kernels.
 
     Whether the noise will be copied, for a std of each parameter, is not known yet: there must be room for it.
     """
-    few = robot_model.many(tools, FEW_WORLDS, buffers)
+    tools, task = setup.tools, setup.task
+    few = setup.robot_model.many(tools, FEW_WORLDS, setup.buffers)
     few.step()
     tools.warp.synchronize_device(tools.device)
     of_a_world = -(-few.bytes() // FEW_WORLDS) + 4 * 4 * sum(task.layers)
@@ -34,21 +33,11 @@ def bytes_of_a_row(tools: Toolkit, task: WalkingTask, robot_model: RobotModel, w
 class GpuRollouts(GpuRobots):
     """Evaluates batches of individuals, all worlds in step."""
 
-    def __init__(
-        self,
-        tools: Toolkit,
-        task: WalkingTask,
-        robot_model: RobotModel,
-        seed: int,
-        noise_table: Singles,
-        rows: int,
-        width: int,
-        buffers: Buffers,
-        say: Say = lambda line: None,
-    ):
+    def __init__(self, setup: GpuSetup, noise_table: Singles, rows: int, width: int, say: Say = lambda line: None):
         """Take all memory now; `width`: 2 for antithetic pairs, else 1."""
+        tools = setup.tools
         self._table = upload_table(noise_table, tools.device)
-        super().__init__(tools, task, robot_model, seed, rows, width, buffers)
+        super().__init__(setup, rows, width)
         self._offset = tools.torch.zeros(rows, dtype=tools.torch.int64, device=tools.device)
         self.capacity, self._prepared, self._say = self.worlds, (0, False), say
 

@@ -9,12 +9,8 @@ from numpy.typing import NDArray
 from ees_mpi.contracts import Walked
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP
-from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.buffers import Buffers
-from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots
+from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
-from ees_mpi.tasks.mujoco.robot_model import RobotModel
 from ees_mpi.tasks.mujoco.walker import MujocoWalker
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
@@ -23,22 +19,12 @@ SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps 
 class GpuNoisyWalks(GpuRobots):
     """Robots of `policies` policies, `rollouts` of each; a row of worlds has one policy."""
 
-    def __init__(
-        self,
-        tools: Toolkit,
-        task: WalkingTask,
-        robot_model: RobotModel,
-        seed: int,
-        policies: int,
-        rollouts: int,
-        steps: int,
-        buffers: Buffers,
-    ):
+    def __init__(self, setup: GpuSetup, policies: int, rollouts: int, steps: int):
         """Take all memory now, and record the steps."""
-        shortened = msgspec.structs.replace(task, steps=steps)
-        super().__init__(tools, shortened, robot_model, seed, policies, rollouts, buffers)
-        torch, self.device = tools.torch, tools.device
-        walker = MujocoWalker(robot_model, terminates=False, seed=seed)
+        task, robot_model = msgspec.structs.replace(setup.task, steps=steps), setup.robot_model
+        super().__init__(setup._replace(task=task), policies, rollouts)
+        torch, self.device = setup.tools.torch, setup.tools.device
+        walker = MujocoWalker(robot_model, terminates=False, seed=setup.seed)
         walker.reset()
         self._start = torch.tensor(walker.position, dtype=torch.float32, device=self.device)
 

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from ees_mpi.outcomes import Singles
 from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, overflow_message
 from ees_mpi.tasks.mujoco.gpu import Toolkit
-from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
+from ees_mpi.tasks.mujoco.robot_model import ManyRobots, RobotModel, library
 
 CARRIED = ("act", "qacc_warmstart", "time", "ctrl", "history", "plastic", "overflow")  # state besides qpos and qvel
 
 
-class Physics:
+class Physics(ManyRobots):
     """Robots that step together; tensors share memory with Warp's arrays."""
 
     def __init__(self, tools: Toolkit, robot_model: RobotModel, kept: NDArray[np.int64], worlds: int, buffers: Buffers):
@@ -59,17 +59,11 @@ class Physics:
             self._model.opt.disableflags |= int(idle.mjDSBL_FRICTIONLOSS)
 
     def reset(self, qpos: Singles, qvel: Singles) -> None:
-        """Put all robots to their starts, [worlds, nq] and [worlds, nv] or one start for all, as if new."""
-        import torch
-
-        for start, tensor, values in zip(self.start, (self.qpos, self.qvel), (qpos, qvel), strict=True):
-            start.copy_(torch.from_numpy(values))
-            tensor.copy_(start)
+        super().reset(qpos, qvel)
         for name, tensor in self._carried.items():
             tensor.copy_(self._first[name])
 
     def step(self) -> None:
-        """Advance all robots by one action."""
         with self._scratch:
             for _ in range(self._sub_steps):
                 self._advance(self._model, self.data)
@@ -81,12 +75,10 @@ class Physics:
         self.observation[:, len(self._kept) :].copy_(self.qvel)
 
     def dropped(self, worlds: NDArray[np.int64]) -> str:
-        """Say which buffers were too small for some worlds since the last reset; empty: none."""
         flags = int(np.bitwise_or.reduce(self._carried["overflow"].cpu().numpy()[worlds], initial=0))
         return overflow_message(flags, self._overflows, self._buffers)
 
     def seconds(self) -> float:
-        """Return the simulated time since the last reset."""
         return float(self._carried["time"][0])
 
     def bytes(self) -> int:

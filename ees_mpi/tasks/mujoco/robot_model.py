@@ -32,7 +32,7 @@ class OneRobot(Protocol):
         """Return the position along the axes of the behaviour."""
 
 
-class ManyRobots(Protocol):
+class ManyRobots:
     """Robots that step together on a device. `step` and `observe` take no memory, for the sake of CUDA graphs."""
 
     qpos: Any  # tensors, float32[worlds, ...], always the same memory
@@ -45,24 +45,30 @@ class ManyRobots(Protocol):
 
     def reset(self, qpos: Singles, qvel: Singles) -> None:
         """Put all robots to their starts, [worlds, nq] and [worlds, nv] or one start for all, as if new."""
+        import torch
+
+        for start, tensor, values in zip(self.start, (self.qpos, self.qvel), (qpos, qvel), strict=True):
+            start.copy_(torch.from_numpy(values))
+            tensor.copy_(start)
 
     def step(self) -> None:
         """Advance by one action, which is in `ctrl`."""
+        raise NotImplementedError
 
     def observe(self) -> None:
-        """Bring `observation` up to date."""
+        """Bring `observation` up to date, unless `reset` and `step` do so."""
 
     def dropped(self, worlds: NDArray[np.int64]) -> str:
         """Say which buffers were too small for some worlds since the last reset; empty: none."""
-        ...
+        return ""
 
     def seconds(self) -> float:
         """Return the simulated time since the last reset."""
-        ...
+        raise NotImplementedError
 
     def bytes(self) -> int:
         """Return the memory of the robots while they step."""
-        ...
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

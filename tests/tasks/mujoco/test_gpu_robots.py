@@ -10,6 +10,7 @@ from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit
+from ees_mpi.tasks.mujoco.gpu_robots import GpuSetup
 from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row
 from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks
 
@@ -35,7 +36,7 @@ def build(robot: str) -> tuple[Any, Any]:
 def test_a_batch_in_several_passes_gives_what_single_rollouts_give(tools: Toolkit, robot: str) -> None:
     task, robot_model = build(robot)
     noise, batch = table(task), mixed_batch(task)
-    rollouts = GpuRollouts(tools, task, robot_model, 5, noise, 2, 2, Buffers(1, 1))
+    rollouts = GpuRollouts(GpuSetup(tools, task, robot_model, 5, Buffers(1, 1)), noise, 2, 2)
     outcomes = rollouts.evaluate_batch(batch, np.zeros(task.observation_dim), np.ones(task.observation_dim))
     rollouts.close()
     for place, outcome in enumerate(outcomes):
@@ -51,7 +52,7 @@ def test_a_batch_in_several_passes_gives_what_single_rollouts_give(tools: Toolki
 
 def test_a_std_of_each_parameter_moves_robots_like_one_std_of_all(tools: Toolkit) -> None:
     task, robot_model = build("ant")
-    rollouts = GpuRollouts(tools, task, robot_model, 5, table(task), 4, 2, Buffers(1, 1))
+    rollouts = GpuRollouts(GpuSetup(tools, task, robot_model, 5, Buffers(1, 1)), table(task), 4, 2)
     one = mixed_batch(task)
     batches = one, dataclasses.replace(one, std=np.nan, stds=np.full(task.parameters, STD, np.float32)), one
     statistics = np.zeros(task.observation_dim), np.ones(task.observation_dim)
@@ -65,7 +66,9 @@ def test_the_papers_robots_take_the_memory_of_their_arrays_only(tools: Toolkit) 
     task, robot_model = build("ant")
     robots = robot_model.many(tools, 64, Buffers(1, 1))
     per_world = robots.bytes() // 64 + 16 * sum(task.layers)
-    assert bytes_of_a_row(tools, task, robot_model, 2, Buffers(1, 1)) == 2 * per_world + 4 * task.parameters
+    assert (
+        bytes_of_a_row(GpuSetup(tools, task, robot_model, 5, Buffers(1, 1)), 2) == 2 * per_world + 4 * task.parameters
+    )
 
 
 def test_noisy_walks_are_recorded_step_by_step(tools: Toolkit) -> None:
@@ -73,7 +76,7 @@ def test_noisy_walks_are_recorded_step_by_step(tools: Toolkit) -> None:
     torch, generator = tools.torch, np.random.default_rng(0)
     theta = np.stack([task.initial(generator) for _ in range(2)])
     noise = generator.standard_normal((2, 3, STEPS, task.layers[-1])).astype(np.float32)
-    walks = GpuNoisyWalks(tools, task, robot_model, 5, 2, 3, STEPS, Buffers(1, 1))
+    walks = GpuNoisyWalks(GpuSetup(tools, task, robot_model, 5, Buffers(1, 1)), 2, 3, STEPS)
     sampled = np.array([[True, False, False]] * 2)
     statistics = np.zeros(task.observation_dim), np.ones(task.observation_dim)
     found = walks.walk(torch.from_numpy(theta), torch.full((2, task.layers[-1]), 0.5), noise, sampled, statistics)
