@@ -35,6 +35,9 @@ class RunFileError(EesError, OSError):
     exit_code = 3
 
 
+NO_RUN = "is a policy, which has no generations; expected a run file"  # said of a file
+
+
 class TrustError(EesError, PermissionError):
     """A run file names code, and the user has not said that the file is trusted."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
-from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.errors import NO_RUN, ConfigError, RunFileError
 from ees_mpi.files import check_length
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.signatures import bind, is_single
@@ -152,8 +152,7 @@ def check_no_policy(path: Path) -> Path:
     """Return the path of a run file; raise a RunFileError if it is that of a policy."""
     if path.suffix == ".npz" and path.is_file():
         takers = "`export --policy`, `config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
-        has_none = "is a policy, which has no generations; expected a run file"
-        raise RunFileError(f"{shown(path)} {has_none}. {takers} take policies")
+        raise RunFileError(f"{shown(path)} {NO_RUN}. {takers} take policies")
     return path
 
 

@@ -33,20 +33,12 @@ def create(path: Path, config: Config, attributes: Mapping[str, Any], state: Arr
     The journal of a run that is overwritten is deleted just before: no file is ever beside the journal of another run.
     """
     with replacement(path) as fresh:
-        values = {**attributes, "first_state_sha256": records.state_sha256(state)}
-        build(fresh, config, values, state, names, layout.axis_sizes(config))
+        with _in_memory(fresh) as file:
+            hdf5.put_root(file, {**attributes, "first_state_sha256": records.state_sha256(state)})
+            _make_generations(file.create_group("generations"), config, list(names))
+            sessions.write(file, [])
+            hdf5.put_datasets(file.create_group("final"), state)
         path_of(path).unlink(missing_ok=True)
-
-
-def build(
-    fresh: Path, config: Config, attributes: Mapping[str, Any], state: Arrays, names: Iterable[str], sizes: Any
-) -> None:
-    """Write a run file without generations; `names`: of its arrays; `sizes`: of their axes."""
-    with _in_memory(fresh) as file:
-        hdf5.put_root(file, attributes)
-        _make_generations(file.create_group("generations"), layout.fields(config), names, sizes)
-        sessions.write(file, [])
-        hdf5.put_datasets(file.create_group("final"), state)
 
 
 def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Arrays) -> None:
@@ -147,9 +139,9 @@ def _fold_into(
         hdf5.put(file, {"config": config, hdf5.SHA256: hdf5.sha256({**attributes, "config": config})})
 
 
-def _make_generations(group: h5py.Group, fields: Mapping[str, Any], names: Iterable[str], sizes: Any) -> None:
+def _make_generations(group: h5py.Group, config: Config, names: list[str]) -> None:
     """Create the datasets of the generations, with a dimension scale for each axis: for xarray, not for our reader."""
-    names = list(names)
+    fields, sizes = layout.fields(config), layout.axis_sizes(config)
     scales = {layout.GENERATION: chunks.create(group, layout.GENERATION, (), "<i8")}
     scales[layout.GENERATION].make_scale(layout.GENERATION)
     for axis in sorted({axis for name in names for axis in fields[name].axes}):

@@ -122,16 +122,10 @@ def set_aside(run: Path, why: str) -> Path | None:
     path = path_of(run)
     if not os.path.lexists(path):
         return None
-    name = unused_name(path, why)
-    os.replace(path, name)
-    return name
-
-
-def unused_name(path: Path, why: str) -> Path:
-    """Return a name beside a file that says why the file is kept, and that no file has."""
     name, number = path.with_name(f"{path.name}.{why}"), 2
     while os.path.lexists(name):
         name, number = path.with_name(f"{path.name}.{why}-{number}"), number + 1
+    os.replace(path, name)
     return name
 
 

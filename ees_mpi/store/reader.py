@@ -1,7 +1,7 @@
 """Read run files at any time, from any process, without MPI."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -290,7 +290,10 @@ class Run(Mapping[str, Series]):
 
     def damages_in_words(self) -> str:
         """Return the damaged arrays of the HDF5 file with their generations; empty if there are none."""
-        return f"{'; '.join(f'{name} of {in_words(spans)}' for name, spans in self.damages().items()):.300}"
+        listed = []
+        for name, spans in self.damages().items():
+            listed.append(f"{name} of generations {', '.join(f'{first} to {end - 1}' for first, end in spans)}")
+        return f"{'; '.join(listed):.300}"
 
     def damages(self) -> dict[str, list[tuple[int, int]]]:
         """Return the damaged arrays of the HDF5 file, each with its damaged generations (first, end)."""
@@ -365,11 +368,6 @@ class Run(Mapping[str, Series]):
             self._rebuilt = generation, self.learned(generation), self.draw(generation)
         _, learned, draw = self._rebuilt
         return self.config.population.individual(learned, draw, index, self._noise)
-
-
-def in_words(spans: Iterable[tuple[int, int]]) -> str:
-    """Return "generations 0 to 15, 32 to 40"."""
-    return "generations " + ", ".join(f"{first} to {end - 1}" for first, end in spans)
 
 
 @checks_arguments

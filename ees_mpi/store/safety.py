@@ -18,7 +18,7 @@ from typing import Any
 
 import h5py
 
-from ees_mpi.errors import ConfigError, EesError, RunFileError
+from ees_mpi.errors import NO_RUN, ConfigError, EesError, RunFileError
 from ees_mpi.store import hdf5
 from ees_mpi.store.layout import FORMAT_VERSION
 
@@ -119,7 +119,7 @@ def _opened(path: Path) -> h5py.File:
         elif path.suffix == ".toml":
             why = "is not a readable HDF5 file, but a config; expected a run file"
         elif path.suffix == ".npz":
-            why = "is a policy, which has no generations; expected a run file"
+            why = NO_RUN
         raise RunFileError(f"{path} {why}") from None
 
 
