@@ -97,10 +97,6 @@ class EvolutionJob:
         return cls(config, Evaluation(config, update.noise, ranks), update, ranks)
 
     @property
-    def device(self) -> str:
-        return self.evaluation.device
-
-    @property
     def described(self) -> dict[str, str]:
         return self.evaluation.described
 
@@ -115,10 +111,7 @@ class Job(Protocol):
     ranks: Ranks
 
     @property
-    def device(self) -> str: ...  # "cpu" or "cuda": where individuals are evaluated
-
-    @property
-    def described(self) -> dict[str, str]: ...  # the device as the session of a run file records it
+    def described(self) -> dict[str, str]: ...  # the device, "cpu" or "cuda", as the session of a run file records it
 
     def advance(self, state: State) -> tuple[Record, State]:
         """Evaluate one generation; return its record and the next state."""

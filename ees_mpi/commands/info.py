@@ -16,7 +16,7 @@ from ees_mpi.config import FREE_ON_RESUME, INERT, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
-from ees_mpi.registry import flat, texts, unknown
+from ees_mpi.registry import flat, leaves, unknown
 from ees_mpi.runs.starting_point import steps_until
 from ees_mpi.store import journal, lock
 from ees_mpi.store.reader import Run, open_run
@@ -141,7 +141,8 @@ def _adaptation(path: Path) -> Facts:
 
 def functions_of(config: Mapping[str, Any]) -> list[str]:
     """Return the user's code that a config names, each with its key."""
-    return [f"{key} = {text}" for key, text in texts(dict(config)) if ":" in text and key not in ("task.xml", INERT)]
+    texts = ((key, text) for key, text in leaves(dict(config)) if isinstance(text, str))
+    return [f"{key} = {text}" for key, text in texts if ":" in text and key not in ("task.xml", INERT)]
 
 
 def _date(seconds: float) -> str:

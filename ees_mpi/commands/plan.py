@@ -117,7 +117,7 @@ def maml_costs(config: Config) -> Costs:
     from ees_mpi.maml.training import MamlJob
 
     state, job, settings = first_state(config), MamlJob.open(config, Ranks()), maml_of(config)
-    on_gpu, tasks, batch = job.device == "cuda", config.population.size, settings.rollouts
+    on_gpu, tasks, batch = job.described["device"] == "cuda", config.population.size, settings.rollouts
     if on_gpu:
         job.advance(state)  # the first iteration also loads and warms up
     else:

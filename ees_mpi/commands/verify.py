@@ -187,10 +187,10 @@ def _compare_rows(ranks: Ranks, run: Run, rows: Sequence[tuple[int, int]]) -> No
     with ranks.together():
         rebuilt = run.config.population.has_individuals  # also in a sample of offspring of a MAML run
         if run.config.method.name == "maml" and not rebuilt:
-            from ees_mpi.maml.training import MamlRepeater  # imports torch
+            from ees_mpi.maml import training  # imports torch
 
-            repeater = MamlRepeater(run)
-            again, close = repeater.repeat, repeater.close
+            work = training.CpuTasks(run.config, Ranks())
+            again, close = partial(training.repeat, run, work), work.close
         else:
             with before_rollouts():
                 evaluator = run.config.task.open(run.config.run.seed)

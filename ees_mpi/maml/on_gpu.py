@@ -29,8 +29,6 @@ from ees_mpi.tasks.locomotion import along
 class GpuTasks:
     """This rank's tasks in the present iteration. Other ranks than the drivers of GPUs have none."""
 
-    device = "cuda"
-
     def __init__(self, config: Config, ranks: Ranks, drivers: Mapping[int, str]):
         """Make the robots; `drivers`: which rank drives which GPU."""
         self._config, self._ranks, self._drivers = config, ranks, drivers

@@ -100,19 +100,12 @@ class MamlJob:
             work = CpuTasks(config, ranks) if device == "cpu" else GpuTasks(config, ranks, drivers)
         return cls(config, config.population, work, ranks, describe_device(ranks, device, drivers))
 
-    @property
-    def device(self) -> str:
-        """The device of the rollouts and of the update: "cpu" or "cuda"."""
-        return self.work.device
-
     def close(self) -> None:
         self.work.close()
 
 
 class CpuTasks:
     """The tasks of a CPU rank, one after the other: a robot that is controlled step by step, and an evaluator."""
-
-    device = "cpu"
 
     def __init__(self, config: Config, ranks: Ranks):
         self._config, self._ranks = config, ranks
@@ -164,21 +157,10 @@ def adapted_theta(config: Config, theta: Singles, before: Any) -> Singles:
     return result
 
 
-class MamlRepeater:
-    """Repeats the rollouts of a run file."""
-
-    def __init__(self, run: Run):
-        self._run, self._work = run, CpuTasks(run.config, Ranks())
-
-    def repeat(self, generation: int, index: int) -> Repeated:
-        """Repeat the rollouts of one task."""
-        run = self._run
-        theta = np.concatenate([run["mean"][generation][0], run["log_std"][generation]])
-        sign = int(run["sign"][generation][index])
-        pair = self._work.rollouts(theta, run.observation_statistics(generation), generation, index, sign)
-        row = np.array(pair.rows(), np.float64)[:, : LEADING + run.config.task.behavior_dim]
-        return Repeated(logged(run, generation, index), as_logged(row))
-
-    def close(self) -> None:
-        """Release the robots."""
-        self._work.close()
+def repeat(run: Run, work: CpuTasks, generation: int, index: int) -> Repeated:
+    """Repeat the rollouts of one task of a run file."""
+    theta = np.concatenate([run["mean"][generation][0], run["log_std"][generation]])
+    sign = int(run["sign"][generation][index])
+    pair = work.rollouts(theta, run.observation_statistics(generation), generation, index, sign)
+    row = np.array(pair.rows(), np.float64)[:, : LEADING + run.config.task.behavior_dim]
+    return Repeated(logged(run, generation, index), as_logged(row))

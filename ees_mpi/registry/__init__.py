@@ -146,11 +146,6 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def texts(table: Any) -> Iterator[tuple[str, str]]:
-    """Yield all texts in nested tables, each with its key."""
-    return ((key, value) for key, value in leaves(table) if isinstance(value, str))
-
-
 def unknown(name: str, known: Any) -> str:
     """Return the message that a name is unknown, with similar names."""
     names = [getattr(field, "encode_name", field) for field in known]

@@ -146,13 +146,13 @@ def _train(
 ) -> None:
     """Open the run file on rank 0, note the session in it, print a greeting, and train."""
     ranks, writer = job.ranks, None
-    if ranks.any(prepared is not None and prepared.create is not None) and job.device == "cpu":
+    if ranks.any(prepared is not None and prepared.create is not None) and job.described["device"] == "cpu":
         check_deterministic(job.config, state, ranks)
     with ranks.together():
         if prepared:
             writer = prepared.open()  # creates a new file
             here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
-            _greet(ranks, prepared, here, job.device, say)
+            _greet(ranks, prepared, here, say)
             writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
             notes = note_code(job.config.tables(), digests())
     if not writer or not prepared:
@@ -175,7 +175,7 @@ def _train(
             note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
 
 
-def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: str, say: Say) -> None:
+def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], say: Say) -> None:
     """Print the generations and the number of ranks, with warnings."""
     config, first = prepared.config, int(prepared.state["generation"])
     size = config.population.size
@@ -192,7 +192,7 @@ def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], device: st
     slices = config.noise.slices(config.task.parameters)
     if slices < size and not prepared.sessions:
         say(f"warning: the noise table has {slices} noise vectors for {size} individuals (noise.size)")
-    if ranks.size > size and device == "cpu":
+    if ranks.size > size and here["device"] == "cpu":
         say(
             f"warning: {ranks.size - size} of {ranks.size} ranks have nothing to evaluate (ranks {size} to "
             f"{ranks.size - 1}): the population has {size} individuals"

@@ -1,11 +1,10 @@
 """The task of a run that `ees_mpi.Strategy` recorded: the user's own loop, which no file can repeat."""
 
-from typing import Annotated, NoReturn, Self
+from typing import Annotated, Any, NoReturn, Self
 
 import msgspec
-import numpy as np
 
-from ees_mpi.contracts import Task, View
+from ees_mpi.contracts import Task
 from ees_mpi.errors import RunFileError
 from ees_mpi.registry import key
 from ees_mpi.tasks.base import RolloutCount, Share, Starts
@@ -29,20 +28,11 @@ class OwnLoop(Task, frozen=True):
         """Return the task with a larger share, if about ten individuals need it."""
         return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
 
-    def initial(self, generator: np.random.Generator) -> NoReturn:
-        """Raise a RunFileError: the program has given the first mean."""
-        raise self._error()
-
-    def open(self, seed: int) -> NoReturn:
-        """Raise a RunFileError: only the program can evaluate individuals."""
-        raise self._error()
-
-    def film(self, seed: int, view: View) -> NoReturn:
-        """Raise a RunFileError: only the program can evaluate individuals."""
-        raise self._error()
-
-    def _error(self) -> RunFileError:
-        return RunFileError(
+    def _refuse(self, *arguments: Any, **named: Any) -> NoReturn:
+        """Raise a RunFileError: only the program has the first mean, and can evaluate individuals."""
+        raise RunFileError(
             "the task of this run was the user's own loop (ees_mpi.Strategy), so only that program can evaluate "
             "individuals; in Python, ees_mpi.Strategy.resume(RUN) continues the run"
         )
+
+    initial = open = film = _refuse
