@@ -195,7 +195,7 @@ def test_the_figure_of_measure_shows_where_mutations_end(own: Path, measured: Pa
         ends = np.concatenate([opened["behavior"][row] for row in (1, 0)])  # the widest first
         assert [points.get_label() for points in panel.collections] == ["std 0.5", "std 0.2"]
         np.testing.assert_allclose(drawn, ends)
-        assert panel.get_title() == "where offspring end: MaxEnt-EES" and panel.get_ylabel() == "final place[1]"
+        assert panel.get_title() == "where mutations end: MaxEnt-EES" and panel.get_ylabel() == "final place[1]"
         np.testing.assert_allclose(np.ravel(panel.lines[0].get_xydata()), opened["mean_behavior"][0])
     done("train", own, *HEIGHT, "-o", tmp_path / "line.h5")
     with ees_mpi.measure(str(tmp_path / "line.h5"), std=[0.2, 0.5], count=40) as line, drawing():

@@ -55,7 +55,7 @@ CSS = """.md-typeset img { max-width: 100%; }
 .md-typeset p:has(> img + img) { font-size: 0; }
 .md-typeset p > img + img + img { width: 99.3%; }
 .md-typeset code { overflow-wrap: break-word; }
-.md-typeset pre > code { overflow-wrap: normal; font-size: .78em; }
+.md-typeset pre > code { overflow-wrap: normal; font-size: .775em; }
 .md-typeset .highlight + .language-text { margin-top: -.8em; }
 .md-typeset .highlight + .language-text code { background: none; box-shadow: -3px 0 #8888; }
 .md-typeset .headerlink { position: absolute; }
@@ -69,6 +69,8 @@ CSS = """.md-typeset img { max-width: 100%; }
 @media (max-width: 44rem) {
   .md-typeset .headerlink { display: none; }
   .md-typeset table:not([class]) :is(td, th) { min-width: 0; padding: .5em .4em; }
+  .md-typeset table:not([class]):has(th:nth-child(3)) { font-size: .6rem; }
+  .md-typeset table:not([class]):has(th:nth-child(3)) code { padding: 0; }
 }
 """
 

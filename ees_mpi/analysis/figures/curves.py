@@ -171,7 +171,7 @@ def measure(runs: Sequence[Run], cell: float) -> Figure:
         spare.set_axis_off()
         spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
     for panel, (name, run) in zip(maps, first.items(), strict=True):
-        _scatter(panel, run, f"where offspring end: {name}")
+        _scatter(panel, run, f"where mutations end: {name}")
     return figure
 
 
@@ -193,12 +193,12 @@ def _scatter(panel: style.Axes, run: Run, title: str) -> None:
     if len(names) > 1:
         panel.plot(*mean[:2, None], **own)
         panel.set(xlabel=names[0], ylabel=names[1])
-        panel.legend(fontsize=5, frameon=True, framealpha=0.8, edgecolor="none", handletextpad=0.1, borderpad=0.1)
+        panel.legend(fontsize=7, frameon=True, framealpha=0.8, edgecolor="none", handletextpad=0.1, borderpad=0.1)
     else:
         panel.axhline(mean[0], **style.start_mark("the policy itself"))
         panel.set_xticks(range(len(stds)), [f"{std:g}" for std in sorted(stds)])
         panel.set(xlabel="std of the mutations", ylabel=names[0])
-    panel.set_title("\n".join(textwrap.wrap(title, 34)), fontsize=7)
+    panel.set_title("\n".join(textwrap.wrap(title, 34)))
 
 
 def signal(runs: Sequence[Run]) -> Figure:

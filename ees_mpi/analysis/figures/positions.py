@@ -60,7 +60,7 @@ def line(runs: Sequence[Run]) -> Figure:
         style.whole_numbers(panel.xaxis)
     for panel in panels[::3]:
         panel.set_ylabel(axis_names(runs[0])[0])
-    style.decades(figure.colorbar(mesh, ax=panels, label="share of offspring", pad=0.02))
+    style.decades(figure.colorbar(mesh, ax=panels, label="share of mutations", pad=0.02))
     style.explain(figure, panels)
     return figure
 
@@ -105,7 +105,7 @@ def maml(runs: Sequence[Run]) -> Figure:
             panel.axvline(0, **style.start_mark())
         panel.set(title=f"{wrapped(name, 3)}\nstd {std:g}", xlabel=axis_names(runs[0])[0], xlim=(edges[0], edges[-1]))
     for panel in panels[::3]:
-        panel.set_ylabel("share of offspring")
+        panel.set_ylabel("share of mutations")
     style.explain(figure, panels)
     return figure
 
@@ -184,7 +184,7 @@ def draw_maps(
             paint(panel, edges, shares(offspring.position, edges), norm)
     colors, more = (GREYS, " (darker: more)") if by_component else (VIRIDIS, "")
     scale = ScalarMappable(norm, color_map(colors))
-    style.decades(figure.colorbar(scale, ax=panels, label=f"share of offspring{more}", pad=0.02))
+    style.decades(figure.colorbar(scale, ax=panels, label=f"share of mutations{more}", pad=0.02))
     style.explain(figure, panels)
     return figure, panels
 
@@ -195,7 +195,7 @@ def wrapped(name: str, columns: int) -> str:
 
 
 def shares(position: Floats, edges: Sequence[Floats]) -> Floats:
-    """Return the share of offspring in each cell."""
+    """Return the share of mutations in each cell."""
     return np.asarray(np.histogramdd(position, edges)[0] / len(position))
 
 
@@ -273,7 +273,7 @@ def starts(runs: Sequence[Run]) -> Figure:
         image = panel.imshow(rows, "RdBu", aspect="auto", interpolation="none", vmin=-farthest, vmax=farthest)
         found = heritability(places[..., number : number + 1])
         numbers = f"{axis}: heritable variance {found['heritable']:.3g}, share {found['share']:.2f}"
-        panel.set_title("\n".join(textwrap.fill(line, 26) for line in (title, numbers)), fontsize=7)
+        panel.set_title("\n".join(textwrap.fill(line, 26) for line in (title, numbers)))
         panel.set(xlabel="start", xticks=[], yticks=[])
     for first in panels[::4]:
         first.set_ylabel("mutation, by its mean")
