@@ -141,6 +141,12 @@ def test_arguments_in_a_docstring_become_a_list() -> None:
     assert griffe_extension.as_list(text, []) == text
 
 
+def test_a_range_in_a_table_stays_on_one_line() -> None:
+    text = "| 29 (21 to 36) | 0.9 (-0.8<!-- a.low --> to 1.0<!-- a.high -->) |\n\nIt is 29 (21 to 36).\n"
+    expected = "| 29 (21&nbsp;to&nbsp;36) | 0.9 (-0.8&nbsp;to&nbsp;1.0) |\n\nIt is 29 (21 to 36).\n"
+    assert make_site.for_the_site(text) == expected
+
+
 def test_a_list_after_a_paragraph_is_a_list_also_for_mkdocs() -> None:
     text = "These:\n- a\n- b\n  more\n\n```\nx\n- y\n   - z\n```\n\nFirst:\n1. one\n   - part\n"
     expected = (
