@@ -213,7 +213,12 @@ def test_a_task_of_an_array_makes_other_files_once(place: Place) -> None:
 
 
 def test_a_measurement_that_is_longer_than_the_time_limit_is_not_begun_again(place: Place) -> None:
-    place.program("mpirun", "trap 'exit 138' USR1; read -t 0.3 <> <(:); kill -USR1 $PPID; read -t 30 <> <(:)")
+    # Tells the script once it catches the signal, number 10; waits in short steps, because bash ends a step before it
+    # looks at a signal that came before it.
+    catches = "grep -q 'SigCgt:.*[2367abef]..$' /proc/$PPID/status"
+    step = "read -t 0.05 <> <(:)"
+    tell = f"until {catches}; do {step}; done; kill -USR1 $PPID; while kill -0 $PPID; do {step}; done"
+    place.program("mpirun", f"trap 'exit 138' USR1; {tell}")
     listed = place.write_list(["ees-mpi", "measure", "run.h5", "--out", "m.h5"])
     code, said = place.run(JOBS / "array.slurm", listed, **{**TASK, "SLURM_ARRAY_TASK_ID": "1"})
     assert (code, place.log.read_text()) == (1, "") and "more time or ranks" in said, said
