@@ -130,6 +130,7 @@ def forget_modules() -> None:
         path = getattr(module, "__file__", None)
         if path and not path.startswith(OURS):
             del sys.modules[name]
+            plugins._digests.pop(name, None)  # by which another module of this name would be one of a config
             for spec in list(environments.values()):
                 if getattr(spec.entry_point, "__module__", None) == name:
                     del environments[spec.id]
