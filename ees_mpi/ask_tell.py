@@ -6,6 +6,7 @@ mpirun all ranks make the same calls. With `record`, every generation is committ
 
 import atexit
 import hashlib
+import operator
 import os
 import sys
 import weakref
@@ -262,6 +263,7 @@ class Strategy:
         self._loop.check_open()
         if self._draw is None:
             self._draw, self._clock = self._update.ask(self._state), Clock()
+        chunk = None if chunk is None else operator.index(chunk)
         if chunk is not None and chunk < 1:
             raise ConfigError(f"chunk: expected a whole number of at least 1, got {chunk!r:.80}")
         size, self._chunked = self.config.population.size, chunk is not None

@@ -19,7 +19,7 @@ from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import NO_RUN, ConfigError, RunFileError
 from ees_mpi.files import check_length
 from ees_mpi.registry.search import beside
-from ees_mpi.registry.signatures import bind, is_single
+from ees_mpi.registry.signatures import bind, is_single, whole_number
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
 from ees_mpi.runs.computing import computing
 from ees_mpi.terminal import is_utf8
@@ -61,13 +61,13 @@ def whole(low: int = 0, high: int = MAX_NUMBER) -> Kind:
     """Return the kind of whole numbers in a range."""
 
     def check(name: str, value: Any) -> int:
-        single = is_single(value) and hasattr(value, "__index__")
-        if not single or not low <= value <= high:
+        given = whole_number(value)
+        if given is None or not low <= given <= high:
             limits = f" of at least {low}" if low > -MAX_NUMBER else ""
-            if high < MAX_NUMBER or (single and value > high) or (single and low == -MAX_NUMBER):
+            if high < MAX_NUMBER or (given is not None and (given > high or low == -MAX_NUMBER)):
                 limits = f" between {low} and {high}"
             raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
-        return int(value)
+        return given
 
     # A limit that only guards against overflow is not shown.
     limits = f"{low}<=x<={high}" if high < 10**6 else f"x>={low}" if low > 0 else ""

@@ -100,8 +100,12 @@ class TrainRequest:
             None,
         ),
     ] = None
-    parameters: Annotated[int | None, Option("The length of z, for `task`; a run file knows it.", usage=None)] = None
-    behavior_dim: Annotated[int | None, Option("The length of a behaviour, for `task`.", usage=None)] = None
+    parameters: Annotated[
+        int | None, Option("The length of z, for `task`; a run file knows it.", kinds.AT_LEAST_ONE, None)
+    ] = None
+    behavior_dim: Annotated[int | None, Option("The length of a behaviour, for `task`.", kinds.AT_LEAST_ONE, None)] = (
+        None
+    )
     batch: Annotated[bool | None, Option("`task` gets several individuals: f(z[n, D]).", usage=None)] = None
     mean: Annotated[Any, Option("The first mean [D] for `task`.  [default: zeros]", usage=None)] = None
     keep_source: Annotated[bool, Option("Keep the source of `task` in the file, to read.", usage=None)] = False

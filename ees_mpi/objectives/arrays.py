@@ -25,8 +25,8 @@ def maxent_weights(
     valid [N]: which rows count; those that are not finite never do, and have weight 0
     bandwidth, normalization: as in the objective "maxent"
     """
-    if isinstance(bandwidth, (int, float)) and not bandwidth > 0:  # others may be traced
-        raise ConfigError(f"bandwidth: expected a positive number, got {bandwidth}")
+    if not (getattr(bandwidth, "requires_grad", False) or _known(bandwidth) > 0):
+        raise ConfigError(f"bandwidth: expected a positive number, got {bandwidth!r:.80}")
     xp, b, valid, count = _normalised(behavior, valid, normalization)
     scaled, ones = b / bandwidth, xp.astype(valid, b.dtype)
 
@@ -47,6 +47,14 @@ def maxvar_weights(behavior: Any, valid: Any = None, *, normalization: Normaliza
     """
     xp, b, valid, count = _normalised(behavior, valid, normalization)
     return _centred(xp, xp.sum(b * b, axis=1) / count, valid, count)
+
+
+def _known(number: Any) -> float:
+    """Return a number of any library as a float; 1 if it is traced, and therefore not known yet."""
+    try:
+        return float(number)
+    except (TypeError, RuntimeError):
+        return 1.0
 
 
 def _namespace(array: Any) -> Any:

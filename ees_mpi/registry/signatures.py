@@ -1,6 +1,7 @@
 """The check of the arguments of public functions: by their signature and their annotations. It imports no numpy."""
 
 import inspect
+import operator
 import os
 from collections.abc import Callable
 from functools import wraps
@@ -19,12 +20,26 @@ def is_single(value: Any) -> bool:
     return not isinstance(value, (bool, type, str, bytes)) and getattr(value, "ndim", 0) == 0
 
 
+def whole_number(value: Any) -> int | None:
+    """Return a single whole number of any library; None for other values, also for those that JAX traces."""
+    try:
+        return operator.index(value) if is_single(value) else None
+    except (TypeError, ValueError, RuntimeError):  # arrays of numpy and JAX have `__index__` also if they hold floats
+        return None
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value can be one real number; arrays of numpy have `__float__` whatever they hold."""
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return is_single(value) and hasattr(value, "__float__") and kind not in tuple("bcOSU")
+
+
 # What an annotation stands for: in words, and whether a value fits. Arguments with other annotations are not checked.
 KINDS: dict[Any, tuple[str, Callable[[Any], bool]]] = {
     NoneType: ("None", lambda value: value is None),
     bool: ("True or False", lambda value: isinstance(value, bool)),
-    int: ("a whole number", lambda value: is_single(value) and hasattr(value, "__index__")),
-    float: ("a number", lambda value: is_single(value) and hasattr(value, "__float__")),
+    int: ("a whole number", lambda value: whole_number(value) is not None),
+    float: ("a number", _is_number),
     str: ("a text", lambda value: isinstance(value, str)),
     os.PathLike: ("the name of a file", lambda value: _is_name(value)),
 }

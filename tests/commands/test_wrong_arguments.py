@@ -1,6 +1,7 @@
 """A public function that gets a wrong argument raises an error of the package, which names the argument."""
 
 import inspect
+import operator
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,3 +93,94 @@ def test_the_methods_of_a_strategy_and_of_a_run_refuse_values_of_a_wrong_kind(fi
 def test_the_error_says_what_was_expected_and_what_came(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ees_mpi.ConfigError, match=message):
         call()
+
+
+class Foreign:
+    """An array of another library, as JAX's: 32 bits, converted when asked, and `__index__` whatever it holds.
+
+    traced: its numbers are not known yet, as under `jax.jit`
+    """
+
+    def __init__(self, values: Any, traced: bool = False):
+        self.values, self.traced = np.asarray(values), traced
+        self.shape, self.ndim, self.dtype = self.values.shape, self.values.ndim, self.values.dtype
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        if self.traced:
+            raise TypeError("the array is traced")
+        return self.values.astype(dtype or self.dtype)
+
+    def __index__(self) -> int:
+        return operator.index(np.asarray(self))
+
+    def __float__(self) -> float:
+        return float(np.asarray(self))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: Any) -> "Foreign":
+        return Foreign(self.values[index], self.traced)
+
+    def tolist(self) -> Any:
+        return np.asarray(self).tolist()
+
+    def __le__(self, other: object) -> bool:
+        raise OverflowError("the other number has more than 32 bits")
+
+    __lt__ = __ge__ = __gt__ = __le__
+
+
+def looped(array: Callable[[Any], Any]) -> bytes:
+    """Return the digest after all kinds of `tell`, with arrays that a library has made."""
+    mean = array(np.ones(3, np.float32))
+    numbers = {"size": array(np.int32(8)), "std": array(np.float32(0.5)), "observation_dim": array(np.int32(2))}
+    with ees_mpi.Strategy(mean, seed=array(np.int32(1)), config={"noise": {"size": 5000}}, **numbers) as es:
+        seen = array(np.arange(64, dtype=np.float32).reshape(8, 4, 2))  # all are sampled
+        es.tell([array(np.sin(z)) for z in es.ask(chunk=array(np.int32(3)))], observations=seen)
+        z = es.ask()
+        es.tell(array(np.sin(z)), array(z.sum(1)), valid=array(z[:, 0] < 2), observations=[seen[k] for k in range(8)])
+        es.mean = array(es.mean)
+        es.tell(weights=array(es.gather(array(es.ask()[:, 0]))), observations=seen)
+        return es.state.digest()
+
+
+def test_arrays_of_another_library_are_taken_where_those_of_numpy_are(inside: Path) -> None:
+    assert looped(Foreign) == looped(np.asarray)
+    size = Foreign(np.int32(4))
+    shape: Any = {"parameters": Foreign(np.int32(3)), "behavior_dim": np.int64(2), "mean": Foreign(np.ones(3))}
+    small = {"population.size": size, "noise.size": 5000, "population.std": Foreign(np.float32(0.5))}
+    task = lambda z: Foreign(np.sin(z[:2]))  # noqa: E731
+    ees_mpi.train(out="f.h5", task=task, **shape, settings=small, generations=Foreign(np.int32(2))).close()
+    ees_mpi.train("interference-maxvar", "run.h5", settings=small, generations=2, seed=size).close()
+    with ees_mpi.sample("run.h5", count=size, generation=Foreign(np.int32(1))) as run:
+        assert run["behavior"].shape[1] == 4
+    with ees_mpi.open_run("f.h5") as run:
+        assert run["behavior"].shape == (2, 4, 2)
+
+
+def test_an_array_that_is_no_whole_number_is_refused_in_its_place() -> None:
+    wrong = [make(value) for make in (np.asarray, Foreign) for value in (4.5, [4], True, 1j)]
+    with ees_mpi.Strategy(**CALLS["Strategy"]) as es:
+        for value in (*wrong, Foreign(4, traced=True)):
+            with pytest.raises(ees_mpi.ConfigError, match=r"chunk: expected a whole number or None, got "):
+                es.ask(chunk=value)
+            with pytest.raises(ees_mpi.ConfigError, match=r"count: expected a whole number of at least 2, got "):
+                ees_mpi.sample("run.h5", count=value)
+            with pytest.raises(ees_mpi.ConfigError, match=r"size: expected a whole number or None, got "):
+                ees_mpi.Strategy(np.ones(3), size=value)
+
+
+def test_a_bandwidth_of_any_library_must_be_positive() -> None:
+    for wrong in (np.float32(-1), Foreign(0.0), np.complex64(1)):
+        with pytest.raises(ees_mpi.ConfigError, match=r"bandwidth: expected a (positive )?number, got "):
+            ees_mpi.maxent_weights(BEHAVIOR, bandwidth=wrong)
+
+
+def test_numbers_that_are_not_known_yet_are_refused_by_tell() -> None:
+    with ees_mpi.Strategy(**CALLS["Strategy"], size=4, std=0.1) as es:
+        es.ask()
+        traced: Any = Foreign(BEHAVIOR, traced=True)
+        for given in ({"behavior": traced}, {"behavior": BEHAVIOR, "fitness": traced}, {"weights": traced}):
+            with pytest.raises(ees_mpi.TaskError, match=r"tell: expected arrays of numbers.*: the array is traced"):
+                es.tell(**given)
