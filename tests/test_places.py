@@ -93,6 +93,19 @@ def test_a_block_keeps_raw_places_as_float16_and_gives_their_row(tmp_path: Path)
     assert float(row["heritable"]) == pytest.approx(25.05, abs=0.01) and float(row["realised"]) < 0.1
 
 
+def test_an_ant_in_bullet_is_compared_with_the_same_mutations_and_starts_of_the_replica(tmp_path: Path) -> None:
+    run, *_ = read_block(results.RESULTS / "ant-ring.h5")
+    here = np.random.default_rng(0).normal(0.0, 10.0, (30, 6, 2))
+    for sign in (1, -1):
+        name = "ant-maxent-authors-four-mujoco-seed9"
+        raw = {f"{name}-starts": here, f"{name}-bullet-starts": sign * here[:20, :4] + 50}
+        write_block(tmp_path / "block.h5", [run], raw)
+        ((which, (bullet, replica)),) = heritability.in_both_engines(tmp_path).items()
+        assert which == ("four", 9) and (replica["mutations"], replica["starts"]) == (20, 4)
+        assert bullet["share"] == pytest.approx(replica["share"], abs=0.01)
+        assert bullet["alike"] == pytest.approx(sign, abs=0.01)
+
+
 def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:
     for path in (heritability.NUMBERS, *results.RESULTS.glob("*.h5")):
         shutil.copy(path, tmp_path)

@@ -23,6 +23,8 @@ NUMBERS = Path(__file__).parent / "results" / "heritability.csv"
 ARMS = {"fixed": 1, "fresh": 1, "mean": 2, "repeatable": 2, "repeatable-common": 2}  # starts of an individual
 TWO_STARTS, SEEDS = ("mean", "repeatable", "repeatable-common"), 6  # of the planned tests
 ARM = re.compile(rf"(cheetah|ant)-({'|'.join(ARMS)})-seed(\d+)")  # the mean of a run of the experiment
+BULLET = re.compile(r"ant-maxent-authors-([a-z]+)-mujoco-seed(\d+)-bullet-starts")  # measured there, not trained
+Engines = dict[tuple[str, int], tuple[dict[str, float], dict[str, float]]]  # by arm and seed: Bullet, replica
 Arms = dict[tuple[str, bool, str], dict[int, Row]]  # by robot, whether it is in Bullet, and arm; then by seed
 
 
@@ -42,7 +44,7 @@ def write(results: Path) -> Path:
 
 def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
     """Return the row of a measurement; `runs` has its run of `measure` or, without `realised`, the training."""
-    mean = name.removesuffix("-starts")
+    mean = name.removesuffix("-starts").removesuffix("-bullet")
     run = runs.get(name) or runs[mean]
     start = json.loads(run.about["started_from"] or "{}")
     numbers = {"std": run.config["population"]["std"], **measured(raw)}
@@ -51,6 +53,22 @@ def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
     digest = start["state_sha256"] if name in runs else run.about["state_sha256"]
     facts = {"mean": mean, "engine": run.config["task"].get("engine", "bullet"), "digest": digest}
     return facts | {key: f"{value:.6g}" for key, value in numbers.items()}
+
+
+def in_both_engines(results: Path) -> Engines:
+    """Return the numbers of ants that were trained in the replica, by arm and seed: in Bullet and in the replica.
+
+    Both are of the same mutations from the same starts; `alike` is the correlation of their mean places.
+    """
+    raw = {name: found for path in sorted(results.glob("*.h5")) for name, found in read_by_start(path).items()}
+    found = {}
+    for name, there in raw.items():
+        if match := BULLET.fullmatch(name):
+            here = raw[name.replace("-bullet-", "-")][: len(there), : there.shape[1]]
+            x, y = (np.asarray(places, np.float64).mean(axis=1) for places in (there, here))
+            alike = np.corrcoef((x - x.mean(axis=0)).ravel(), (y - y.mean(axis=0)).ravel())[0, 1]
+            found[match[1], int(match[2])] = {**measured(there), "alike": float(alike)}, measured(here)
+    return dict(sorted(found.items()))
 
 
 def arms(rows: list[Row]) -> Arms:

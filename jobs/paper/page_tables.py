@@ -208,6 +208,55 @@ def reliable(measured: Sequence[Row]) -> str:
     return lines(("how the ant was trained", "reliable mutations", "sectors", "runs with all eight"), table)
 
 
+def held_out(measured: Sequence[Row]) -> str:
+    """Return what mutations of the ants that ten starts have chosen as reliable do from ten others."""
+    names, table = ("chosen", "same_sector", "same_way", "still_reliable"), []
+    for name, rows in by_training(measured, "ant").items():
+        cells = [spread(column(rows, each), 0, 100, " %") for each in names]
+        full = sum(each == rules.SECTORS for each in column(rows, "held_out_sectors"))
+        table.append((name, *cells, f"{full} of {len(rows)}"))
+    head = ("chosen by ten starts", "in their sector", "within 45 degrees", "still reliable", "runs with all eight")
+    return lines(("how the ant was trained", *head), table)
+
+
+def in_bullet(found: heritability.Engines) -> str:
+    """Return the heritable variance and the share of the ants that were measured in Bullet, too, run by run."""
+    table = []
+    for (arm, seed), pair in found.items():
+        cells = [f"{each['heritable']:.0f}" for each in pair] + [
+            f"{each['share']:.0%}".replace("%", " %") for each in pair
+        ]
+        table.append((f"{ARMS['ant'][arm]}, seed {seed}", *cells, f"{pair[0]['alike']:.2f}"))
+    head = (
+        "how the ant was trained",
+        "heritable variance: Bullet",
+        "replica",
+        "share: Bullet",
+        "replica",
+        "correlation",
+    )
+    return lines(head, table)
+
+
+def passed_on(measured: Sequence[Row]) -> str:
+    """Return what ants pass on, where one start has chosen all parents, and where all starts choose in turn."""
+    rows, table = {(row["mean"], row["engine"]): row for row in measured}, []
+    for mean, engine in rows:
+        match = ARM_RUN.fullmatch(mean)
+        if match and engine == "bullet" and match[2]:
+            ways = (rows[mean, "mujoco"], rows.get((f"{mean}-again", "mujoco")), rows[mean, "bullet"])
+            table.append((f"{ARMS['ant'][match[2]]}, seed {match[3]}", *map(_realised, ways)))
+    return lines(("how the ant was trained", "one start chose", "all starts choose", "all, in Bullet"), sorted(table))
+
+
+def _realised(row: Row | None) -> str:
+    """Return what is passed on, with its interval if it has one."""
+    if not (row and row["realised"]):
+        return "-"
+    low, high = (f"{100 * float(row[name]):.0f}" if row[name] else "" for name in ("realised_low", "realised_high"))
+    return f"{100 * float(row['realised']):.0f} %" + (f" ({low} to {high})" if low else "")
+
+
 def fourth(measured: Sequence[Row]) -> str:
     """Return the claims of the fourth plan with its verdicts, which wait for all runs."""
     fixed, four, own = (

@@ -164,6 +164,23 @@ def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     return found
 
 
+def engines(results: Path) -> Numbers:
+    """Return what ants of the replica do in Bullet, and the same mutations from the same starts in the replica."""
+    found: Numbers = {}
+    pairs = heritability.in_both_engines(results)
+    amounts: dict[str, list[list[float]]] = {}
+    for arm in ("four", "whiten"):
+        chosen = [pair for (each, _), pair in pairs.items() if each == arm]
+        for engine, numbers in zip(("bullet", "as-in-bullet"), zip(*chosen, strict=True), strict=False):
+            for name in ("heritable", "share"):
+                found |= limits(f"ant.{arm}.{engine}.{name}", [each[name] for each in numbers])
+            amounts.setdefault(engine, []).append([each["heritable"] for each in numbers])
+        found |= limits(f"ant.{arm}.bullet.alike", [bullet["alike"] for bullet, _ in chosen])
+    for engine, groups in amounts.items():
+        found |= interval(f"ant.four-over-whiten.{engine}", ratio(*groups))
+    return found
+
+
 def means(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     """Return rank correlations of the heritable variance with the best mutation elsewhere, and with adaptation."""
     old, homes = tables.old_means(measured), {row["digest"]: row for row in rows if row["kind"] == "training"}
@@ -192,4 +209,11 @@ def shapes(results: Path) -> Numbers:
 
 def quoted(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Numbers:
     """Return all numbers by name."""
-    return cheetahs(rows) | ants(rows, measured) | others(rows) | heritable(rows, measured) | shapes(results)
+    return (
+        cheetahs(rows)
+        | ants(rows, measured)
+        | others(rows)
+        | heritable(rows, measured)
+        | engines(results)
+        | shapes(results)
+    )

@@ -103,6 +103,9 @@ def pages() -> dict[str, dict[str, str]]:
             "tests": tables.tests(measured),
             "reliable": tables.reliable(measured),
             "laptop": tables.grouped("how it was trained", cheetahs[True], tables.INHERITED),
+            "held-out": tables.held_out(measured),
+            "ants-in-bullet": tables.in_bullet(heritability.in_both_engines(RESULTS)),
+            "passed-on": tables.passed_on(measured),
             "means": tables.means(rows, measured),
         },
         "../../jobs/paper/results/tests.md": {
