@@ -55,6 +55,11 @@ def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
     return facts | {key: f"{value:.6g}" for key, value in numbers.items()}
 
 
+def is_repeated(row: Row) -> bool:
+    """Return whether a mean was measured a second time: in Bullet, or with all starts choosing parents."""
+    return row["mean"].endswith("-again") or (row["engine"] == "bullet" and row["distance_of_means"] != "")
+
+
 def in_both_engines(results: Path) -> Engines:
     """Return the numbers of ants that were trained in the replica, by arm and seed: in Bullet and in the replica.
 

@@ -138,7 +138,8 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         if arm != "four" and runs:
             pair = column(ants["four"], "heritable"), column(runs, "heritable")
             found |= interval(f"ant.four-over-{arm}", ratio(*pair)) | {f"ant.four-over-{arm}.p": mann_whitney(*pair)[0]}
-    kept = [(number(row, "realised"), number(row, "share")) for row in measured if row["realised"]]
+    first = [row for row in measured if row["realised"] and not heritability.is_repeated(row)]
+    kept = [(number(row, "realised"), number(row, "share")) for row in first]
     found |= {"realised.count": len(kept), "realised.above": sum(passed_on > share for passed_on, share in kept)}
     return found | four_starts(rows, measured) | means(rows, measured)
 
