@@ -13,19 +13,10 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, TaskError, collective, located
+from ees_mpi.generation import results
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.packing import LEADING, pack, unpack
-from ees_mpi.generation.results import (
-    Clock,
-    Record,
-    Unfinished,
-    check_enough,
-    describe,
-    evaluates_mean,
-    gather_sums,
-    observed,
-    with_times,
-)
+from ees_mpi.generation.results import Clock, Record, Unfinished
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes
 from ees_mpi.ranks import Ranks
@@ -54,15 +45,15 @@ class EvolutionJob:
         outcomes, center = self._gather(state.generation, mine)
         clock.lap("gather")
         following, logged = self.update.tell(state, drawn, outcomes, self.ranks)
-        arrays = {**describe(self.config, state, drawn, outcomes, self.ranks), **center, **logged}
+        arrays = {**results.describe(self.config, state, drawn, outcomes, self.ranks), **center, **logged}
         clock.lap("update")
         record = Record(state.generation, arrays, clock.seconds, plugin_objectives=self.config.method.plugin_objectives)
         return record, following
 
     def _evaluate(self, state: State, drawn: Draw) -> list[Outcome]:
         """Return the outcomes of this rank's individuals; index N is the unperturbed mean, if it is evaluated."""
-        sampled, mine = observed(self.config, state.generation), dict[int, Outcome]()
-        total = self.config.population.size + evaluates_mean(self.config, state.generation)
+        sampled, mine = results.observed(self.config, state.generation), dict[int, Outcome]()
+        total = self.config.population.size + results.evaluates_mean(self.config, state.generation)
         work = Work(state.learned, drawn, state.observation_mean_std(), sampled)
         self.evaluation.run(work, range(total), mine, state.generation)
         return list(mine.values())
@@ -71,14 +62,14 @@ class EvolutionJob:
         """Return all outcomes on every rank, in index order, and the outcome of the unperturbed mean."""
         task, size = self.config.task, self.config.population.size
         dim = task.behavior_dim
-        total = size + evaluates_mean(self.config, generation)
+        total = size + results.evaluates_mean(self.config, generation)
         index = np.array([outcome.index for outcome in mine], np.int64)
         rows = self.ranks.allgather_by_index(index, pack(mine, dim, task.rollouts), total)
         if len(rows) < total:
             raise Unfinished
         observations = self._gather_observations(mine)
         outcomes = unpack(rows[:size], observations[:, 1:], task.rollouts, task.common_starts)
-        check_enough(outcomes, generation)
+        results.check_enough(outcomes, generation)
         center = rows[size] if total > size else np.full(LEADING + dim, np.nan)
         return outcomes, {"mean_fitness": center[3], "mean_behavior": center[LEADING : LEADING + dim]}
 
@@ -88,7 +79,7 @@ class EvolutionJob:
         if width == 1:
             return np.zeros((0, 1 + width))
         sampled = [(one.index, *one.observations) for one in mine if one.observations is not None and one.valid]
-        return gather_sums(np.array(sampled, np.float64).reshape(len(sampled), 1 + width), self.ranks)
+        return results.gather_sums(np.array(sampled, np.float64).reshape(len(sampled), 1 + width), self.ranks)
 
     @classmethod
     def open(cls, config: Config, ranks: Ranks) -> "EvolutionJob":
@@ -164,7 +155,7 @@ def commit(
                 "be too large, or population.std too small"
             )
         )
-    record = with_times(record, digest, commit_seconds, ranks)
+    record = results.with_times(record, digest, commit_seconds, ranks)
     start = time.perf_counter()
     with ranks.together():
         if writer:

@@ -267,17 +267,16 @@ def _sheet(
 def _film_of(run: Run, shots: Sequence[video.Shot], result: Replayed) -> video.Film:
     """Return the film of one policy; of a task that is no robot, the caption has the behaviour and the std."""
     choice, (valid, *_), behavior = result.choice, result.again.evaluated, result.again.evaluated[LOGGED:]
-    title = _film_title(run, choice)
+    g, title = choice.generation, choice.title
+    if g < run.generations and run.device(g) == "cuda":
+        title += " (on the CPU)"  # another rollout than the one that was logged
     if run.config.task.begins_at_origin:
         return video.Film(title, shots)
     shown = ", ".join(f"{value:.4g}" for value in behavior[:3]) + (", ..." if len(behavior) > 3 else "")
-    std = "" if choice.individual is None else f"std {_std(run, choice.generation):.3g}"
+    std = ""
+    if choice.individual is not None:
+        std = f"std {np.median(run['std'][g] if 'std' in run.names else run.config.population.std):.3g}"
     return video.Film(title, shots, (f"behaviour {shown}" if valid else "not finite", std))
-
-
-def _std(run: Run, generation: int) -> float:
-    """Return the standard deviation of the mutations of a generation; the median of a learned one."""
-    return float(np.median(run["std"][generation] if "std" in run.names else run.config.population.std))
 
 
 def _recorded(run: Run, actor: Any, choice: Choice, request: ReplayRequest, every: int, bar: Any) -> Recorded:
@@ -312,12 +311,6 @@ def _recorded(run: Run, actor: Any, choice: Choice, request: ReplayRequest, ever
     if filming and steps % every and not request.together:
         shoot()  # the end; of the first of several rollouts it is left out
     return frames, replayed
-
-
-def _film_title(run: Run, choice: Choice) -> str:
-    """Return the title of a film; it says if the film shows another rollout than the first one that was logged."""
-    logged_on_gpu = choice.generation < run.generations and run.device(choice.generation) == "cuda"
-    return f"{choice.title} (on the CPU)" if logged_on_gpu else choice.title
 
 
 def film(run: Run, view: View) -> Drawable:

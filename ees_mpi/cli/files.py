@@ -14,29 +14,9 @@ import click
 
 from ees_mpi import machine, ranks
 from ees_mpi.cli.options import command, echo
-from ees_mpi.commands import shelf
-from ees_mpi.commands.arguments import (
-    ANY_WHOLE,
-    AT_LEAST_ONE,
-    FILE,
-    RUN_OR_POLICY,
-    SOURCE,
-    Kind,
-    Option,
-    check_no_policy,
-    path_of,
-    whole,
-)
-from ees_mpi.commands.requests import (
-    Json,
-    KeyChanges,
-    Overwrite,
-    PolicyArgument,
-    RunArgument,
-    SourceArgument,
-    Trust,
-    changes_of,
-)
+from ees_mpi.commands import arguments as kinds
+from ees_mpi.commands import requests, shelf
+from ees_mpi.commands.arguments import Option, check_no_policy, path_of
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
 from ees_mpi.terminal import say_on_stderr
@@ -75,17 +55,17 @@ def read_seeds(name: str, word: str) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-SEEDS = Kind(read_seeds, metavar="0-5")
+SEEDS = kinds.Kind(read_seeds, metavar="0-5")
 
 
 @command()
 def info(
-    runs: Annotated[Sequence[Path], Option("", RUN_OR_POLICY, "RUN.h5|shelf:NAME ...")],
+    runs: Annotated[Sequence[Path], Option("", kinds.RUN_OR_POLICY, "RUN.h5|shelf:NAME ...")],
     sort: Annotated[
         str | None,
         Option("Of a table: a column, a key such as population.std, or -KEY: largest first.", usage="--sort KEY"),
     ] = None,
-    as_json: Json = False,
+    as_json: requests.Json = False,
 ) -> None:
     """Print a summary of a run, sample or adaptation file, or a table.
 
@@ -120,7 +100,7 @@ def info(
 
 
 @command()
-def repair(run: RunArgument) -> None:
+def repair(run: requests.RunArgument) -> None:
     """Fold the journal of a killed run into its file, and check all of it.
 
     `resume` does the first, too. A damaged file is named with its arrays and generations; nothing mends it.
@@ -139,15 +119,15 @@ def repair(run: RunArgument) -> None:
 
 @command()
 def export(
-    run: PolicyArgument,
+    run: requests.PolicyArgument,
     policy: Annotated[bool, Option("A policy with its normaliser as npz, and a loader in numpy.")] = False,
     table: Annotated[bool, Option("The metrics as a table, one row per generation.", usage="--csv")] = False,
-    generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", ANY_WHOLE)] = None,
-    individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", whole())] = None,
-    component: Annotated[int | None, Option("The mean, of a mixture.", whole())] = None,
-    out: Annotated[Path | None, Option("[default: policy.npz or RUN.csv]", FILE, "-o, --out FILE")] = None,
-    overwrite: Overwrite = False,
-    trust: Trust = False,
+    generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", kinds.ANY_WHOLE)] = None,
+    individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", kinds.whole())] = None,
+    component: Annotated[int | None, Option("The mean, of a mixture.", kinds.whole())] = None,
+    out: Annotated[Path | None, Option("[default: policy.npz or RUN.csv]", kinds.FILE, "-o, --out FILE")] = None,
+    overwrite: requests.Overwrite = False,
+    trust: requests.Trust = False,
 ) -> None:
     """Write a policy or the metrics of a run file for other programs.
 
@@ -180,12 +160,12 @@ def export(
 
 @command()
 def config(
-    source: Annotated[str | None, Option("", SOURCE, "[PRESET|FILE.toml|RUN.h5|shelf:NAME]")] = None,
-    settings: KeyChanges = None,
+    source: Annotated[str | None, Option("", kinds.SOURCE, "[PRESET|FILE.toml|RUN.h5|shelf:NAME]")] = None,
+    settings: requests.KeyChanges = None,
     keys: Annotated[
         bool, Option("Every key with its type, unit and meaning; without a source, all there are.")
     ] = False,
-    as_json: Json = False,
+    as_json: requests.Json = False,
 ) -> None:
     """Print the whole config of a preset, a config file or a run file.
 
@@ -200,7 +180,7 @@ def config(
     if source is None and not keys:
         raise ConfigError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
     found = source_of(shelf.resolved(source)) if source else None
-    resolved = load(found, changes_of(settings)) if found else None
+    resolved = load(found, requests.changes_of(settings)) if found else None
     if keys:
         values = dict(flat(resolved.sections())) if resolved else None
         every = listing.sections()
@@ -212,10 +192,10 @@ def config(
 
 @command()
 def sweep(
-    source: SourceArgument,
-    settings: KeyChanges = None,
+    source: requests.SourceArgument,
+    settings: requests.KeyChanges = None,
     seeds: Annotated[Sequence[int], Option("Random seeds, one run each: 0-5 or 1,4,7.", SEEDS)] = (),
-    out: Annotated[Path | None, Option("The folder of the run files.", FILE, "-o, --out FOLDER")] = None,
+    out: Annotated[Path | None, Option("The folder of the run files.", kinds.FILE, "-o, --out FOLDER")] = None,
 ) -> None:
     """Print one `ees-mpi train` command for each run of a sweep.
 
@@ -225,11 +205,11 @@ def sweep(
     from ees_mpi.config.sweeps import members, named
     from ees_mpi.registry.toml import key_of
 
-    if seeds and any(key_of(setting) == "run.seed" for setting in changes_of(settings)):
+    if seeds and any(key_of(setting) == "run.seed" for setting in requests.changes_of(settings)):
         raise ConfigError("--seeds sets run.seed; leave out --set run.seed")
     if out and out.exists() and not out.is_dir():
         raise ConfigError(f"--out {out}: it is a file; expected a folder")
-    for file, chosen in named(source, members(changes_of(settings), seeds)).items():
+    for file, chosen in named(source, members(requests.changes_of(settings), seeds)).items():
         words = [word for setting in chosen for word in ("--set", setting)]
         if seeds:
             words[-2:] = ["--seed", words[-1].removeprefix("run.seed=")]
@@ -244,11 +224,11 @@ def _print_notes(notes: Sequence[str]) -> None:
 
 @command()
 def plan(
-    source: SourceArgument,
-    settings: KeyChanges = None,
-    ranks: Annotated[int | None, Option("[default: the cores of this machine]", AT_LEAST_ONE)] = None,
-    ranks_per_node: Annotated[int | None, Option("[default: all on one node]", AT_LEAST_ONE)] = None,
-    as_json: Json = False,
+    source: requests.SourceArgument,
+    settings: requests.KeyChanges = None,
+    ranks: Annotated[int | None, Option("[default: the cores of this machine]", kinds.AT_LEAST_ONE)] = None,
+    ranks_per_node: Annotated[int | None, Option("[default: all on one node]", kinds.AT_LEAST_ONE)] = None,
+    as_json: requests.Json = False,
 ) -> None:
     """Print the costs of a run before it is queued.
 
@@ -260,7 +240,7 @@ def plan(
 
     machine.check_threads()
     ranks = ranks or len(os.sched_getaffinity(0))
-    loaded = load(source, changes_of(settings))
+    loaded = load(source, requests.changes_of(settings))
     _print_notes(loaded.notes)
     costs = measured_costs(loaded)
     _print_notes([costs.starts])
@@ -332,7 +312,9 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
 
 
 @command()
-def jobs(folder: Annotated[Path | None, Option("Copy them into this folder.", FILE, "--copy FOLDER")] = None) -> None:
+def jobs(
+    folder: Annotated[Path | None, Option("Copy them into this folder.", kinds.FILE, "--copy FOLDER")] = None,
+) -> None:
     """List the job scripts and the examples, or copy them."""
     from ees_mpi.commands.jobs import JOBS, copy_jobs, describe, job_files
 

@@ -7,17 +7,8 @@ import click
 
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
+from ees_mpi.commands import requests
 from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_OR_POLICY, Option, check_no_policy, path_of, whole
-from ees_mpi.commands.requests import (
-    Cell,
-    CompareRequest,
-    FigureRequest,
-    Generation,
-    Json,
-    ReplayRequest,
-    RunArguments,
-    Trust,
-)
 from ees_mpi.commands.shelf import PREFIX
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
@@ -30,9 +21,9 @@ Radius = Annotated[
 
 @command()
 def figure(
-    request: FigureRequest,
+    request: requests.FigureRequest,
     name: Annotated[str, Option(usage="[NAME]")] = "",
-    runs: RunArguments = (),
+    runs: requests.RunArguments = (),
     listing: Annotated[bool, Option("List the figures, and the runs that each needs.", usage="--list")] = False,
 ) -> None:
     from ees_mpi.analysis.figures.catalog import draw, is_known, listed, suiting
@@ -46,7 +37,9 @@ def figure(
 
 
 @command()
-def replay(run: Annotated[Path, Option("", RUN_OR_POLICY, RUN_OR_POLICY.metavar)], request: ReplayRequest) -> None:
+def replay(
+    run: Annotated[Path, Option("", RUN_OR_POLICY, RUN_OR_POLICY.metavar)], request: requests.ReplayRequest
+) -> None:
     from ees_mpi.analysis.replay import replay
 
     machine.check_threads()
@@ -55,10 +48,10 @@ def replay(run: Annotated[Path, Option("", RUN_OR_POLICY, RUN_OR_POLICY.metavar)
 
 @command()
 def report(
-    runs: RunArguments,
+    runs: requests.RunArguments,
     out: Annotated[Path | None, Option("[default: RUN-report.html]", FILE, "-o, --out FILE.html")] = None,
     thumbnails: Annotated[int, Option("Extremes to show.", whole(0, 64))] = 8,
-    trust: Trust = False,
+    trust: requests.Trust = False,
 ) -> None:
     """Write a web page about a run, or about several.
 
@@ -89,16 +82,16 @@ class Sides(click.Command):
 
 @command()
 def metrics(
-    runs: RunArguments,
-    generation: Generation = None,
+    runs: requests.RunArguments,
+    generation: requests.Generation = None,
     every: Annotated[bool, Option("Every generation, one line each.", usage="--all")] = False,
     radius: Radius = 5.0,
-    cell: Cell = 1.0,
+    cell: requests.Cell = 1.0,
     bandwidth: Annotated[
         str, Option("Of the kernel: numbers, scott, silverman.", usage="--bandwidth H[,H...]")
     ] = "silverman",
-    as_json: Json = False,
-    trust: Trust = False,
+    as_json: requests.Json = False,
+    trust: requests.Trust = False,
 ) -> None:
     """Compute measures of the mutations in run and sample files."""
     from ees_mpi.analysis.numbers import measures, summaries
@@ -119,11 +112,11 @@ def metrics(
 
 @command(kind=Sides)
 def compare(
-    request: CompareRequest,
+    request: requests.CompareRequest,
     radius: Radius = 5.0,
-    cell: Cell = 1.0,
+    cell: requests.Cell = 1.0,
     bandwidth: Annotated[str, Option("Of entropy: a number, scott, silverman.", usage="--bandwidth H")] = "silverman",
-    as_json: Json = False,
+    as_json: requests.Json = False,
     listing: Annotated[bool, Option("List the metrics.", usage="--list")] = False,
 ) -> None:
     from ees_mpi.analysis.numbers import comparison, measures, tables

@@ -99,7 +99,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         task = _from_one_start(task.toward(angle)) if one_start else task.toward(angle)
     config, evaluation = replace(parent.config, task=task), None
     if config.method.name == "maml":
-        from ees_mpi.maml.adaptation import by_gradient  # imports torch
+        from ees_mpi.maml.training import by_gradient  # imports torch
 
         ranks.check_alike(machine.fingerprint(torch=True))
         state = replace(parent.state, moments=parent.inherited)

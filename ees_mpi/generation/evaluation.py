@@ -17,14 +17,8 @@ from numpy.typing import NDArray
 from ees_mpi.config import Config
 from ees_mpi.contracts import BatchEvaluator, Evaluator, RowsEvaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
-from ees_mpi.generation.rollouts import (
-    Statistics,
-    has_one_start,
-    mean_outcome,
-    outcome_of,
-    outcomes_of_call,
-    start_seeds,
-)
+from ees_mpi.generation import rollouts
+from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Batch, Draw, Outcome, Singles
 from ees_mpi.ranks import Ranks, gpus
@@ -81,7 +75,7 @@ class Evaluation:
             for index in self.ranks.hand_out(missing):
                 observe = index < self.config.population.size and bool(work.observe[index])
                 numbers = (generation, index, self._parameters(work, index))
-                into[index] = outcome_of(evaluator, self.config, *numbers, work.statistics, observe)
+                into[index] = rollouts.outcome_of(evaluator, self.config, *numbers, work.statistics, observe)
 
     @property
     def rows(self) -> int:
@@ -101,7 +95,7 @@ class Evaluation:
         calls = {call[0]: call for index in missing for call in [call_of(index, evaluator.rows, self.config)]}
         for first in self.ranks.hand_out(list(calls)):
             rows = np.stack([self._parameters(work, index) for index in calls[first]])
-            for outcome in outcomes_of_call(evaluator, self.config, generation, calls[first], rows):
+            for outcome in rollouts.outcomes_of_call(evaluator, self.config, generation, calls[first], rows):
                 if outcome.index in wanted:
                     into[outcome.index] = outcome
 
@@ -118,7 +112,7 @@ class Evaluation:
                 raise RuntimeError("a rank without a GPU was given a batch")
             outcomes = self._batches.evaluate_batch(batch(np.array(part)), *statistics)
             for number, index in enumerate(part):
-                into[index] = mean_outcome(outcomes[number :: len(part)])
+                into[index] = rollouts.mean_outcome(outcomes[number :: len(part)])
 
     def _batch(self, work: Work, generation: int, index: NDArray[np.int64]) -> Batch:
         """Describe some individuals for a GPU: all from their first start, then all from the next one, and so on.
@@ -126,8 +120,9 @@ class Evaluation:
         The unperturbed mean has sign 0.
         """
         draw, population, seeds = work.draw, self.config.population, None
-        if not has_one_start(self.config):
-            seeds = np.array([start_seeds(self.config, generation, one) for one in index.tolist()], np.int64).T.ravel()
+        if not rollouts.has_one_start(self.config):
+            starts = [rollouts.start_seeds(self.config, generation, one) for one in index.tolist()]
+            seeds = np.array(starts, np.int64).T.ravel()
             index = np.tile(index, self.config.task.rollouts)
         perturbed = index < population.size
         place = np.where(perturbed, index, 0)

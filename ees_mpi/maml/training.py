@@ -1,5 +1,7 @@
 """One outer iteration of MAML as a generation of a run: rollouts, adaptation, rollouts again, and the TRPO step.
 
+`by_gradient` is the few-shot adaptation of a trained run: the same gradient step, in the requested direction.
+
 Tasks are distributed over the ranks like individuals, and a rank keeps the rollouts of its tasks. With GPUs, the ranks
 that drive one share the tasks. An iteration that is interrupted begins again.
 """
@@ -12,11 +14,11 @@ import numpy as np
 import torch
 
 from ees_mpi.config import Config
-from ees_mpi.errors import before_rollouts
+from ees_mpi.errors import ConfigError, TaskError, before_rollouts, collective
 from ees_mpi.generation.evaluation import choose_device, describe_device
 from ees_mpi.generation.packing import LEADING, unpack
 from ees_mpi.generation.reevaluation import Repeated, as_logged, logged
-from ees_mpi.generation.results import Clock, Record, Unfinished, check_enough, describe, evaluates_mean
+from ees_mpi.generation.results import AdaptedPolicy, Clock, Record, Unfinished, check_enough, describe, evaluates_mean
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import adaptation_step
 from ees_mpi.maml.on_gpu import GpuTasks, opener
@@ -155,6 +157,34 @@ def adapted_theta(config: Config, theta: Singles, before: Any) -> Singles:
         0
     ].numpy()
     return result
+
+
+def by_gradient(ranks: Ranks, config: Config, state: State, generation: int) -> AdaptedPolicy:
+    """Return the policy of a run after the adaptation step on a batch of rollouts; the task has the new direction."""
+    task, settings = config.task, maml_of(config)
+    with ranks.together():
+        walker = task.walker(config.run.seed)
+        if walker is None:
+            raise ConfigError("adapt: the task of this run has no walker")
+    shape, heading = (settings.rollouts, settings.steps(task), task.layers[-1]), task.heading or 0.0
+    noise = stream(config.run.seed, f"adapt towards {heading}", generation).standard_normal(shape, np.float32)
+    # Every rank makes all rollouts: this takes a few seconds, and all ranks have the same bits.
+    sampler, nobody = Sampler(walker, task.layers, state.observation_mean_std()), np.zeros(settings.rollouts, np.bool_)
+    before = sampler.sample(theta_of(state), noise, heading, nobody, task.behavior_dim)
+    walker.close()
+    if not before.usable:
+        raise collective(TaskError("the rollouts for the adaptation are not finite"))
+    theta, split = adapted_theta(config, theta_of(state), before), state.mean.shape[1]
+    return AdaptedPolicy(
+        theta[:split].copy(),
+        "gradient",
+        {"adaptation_lr": settings.adaptation_lr, "adaptation_steps": int(before.length.sum())},
+        {
+            "rollouts": {"fitness": before.rewards[0].sum(1).numpy(), "behavior": before.final[0].numpy()},
+            "policy": {"mean": theta[:split].copy(), "log_std": theta[split:].copy()},
+        },
+        f"{settings.rollouts} rollouts went {before.total.item():.3f} towards {{direction}} before the gradient step",
+    )
 
 
 def repeat(run: Run, work: CpuTasks, generation: int, index: int) -> Repeated:

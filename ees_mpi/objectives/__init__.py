@@ -15,7 +15,7 @@ OBJECTIVES = Family(
         "novelty": "ees_mpi.objectives.novelty:Novelty",
         "blend": "ees_mpi.objectives.blend:Blend",
         "custom": "ees_mpi.objectives.custom:CustomObjective",
-        "weights": "ees_mpi.objectives.weights:WeightsPlugin",
+        "weights": "ees_mpi.objectives.custom:WeightsPlugin",
     },
     retired={
         "nsr": "ees_mpi.objectives.retired:NoveltyReward",

@@ -1,8 +1,12 @@
-"""An objective that a user writes: a torch function of behaviours, fitness and likelihood ratios.
+"""An objective that a user writes: a torch function of behaviours, fitness and likelihood ratios; or one in numpy.
 
 Gajewski et al. 2019, supplement S3 and S4; `ees_mpi.scg.surrogates` has the paper's objectives in this form.
 
     J = function(behaviors, fitness, ratios, **settings)        w_i = dJ / dr_i  at  r = 1
+
+`WeightsPlugin` needs no torch. Its function returns one number for each individual:
+
+    f = function(behaviors, fitness, **settings)        J = sum_i r_i f_i / N,    w_i = f_i / N
 
 behaviors: [N, B], whitened per component; fitness: [N]; ratios: [N]; all float64, of the N valid rollouts.
 
@@ -109,6 +113,27 @@ class CustomObjective(Objective, frozen=True):
         if wrong := int((~np.isfinite(weights)).sum()):
             raise PluginError(f"{code}: its gradient is not finite for {wrong} of {len(weights)} individuals")
         return value.item(), weights
+
+
+class WeightsPlugin(CustomObjective, frozen=True):
+    """Weights each individual by the number that a numpy function of a user returns for it."""
+
+    uses_torch = False
+
+    def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:
+        """Return J and the weights [N]."""
+        weigh, code = function(self.function, KEY), f"{KEY} {self.function}"
+        with calling(code, f"{self.label}()"):
+            given = np.asarray(weigh(behaviors.copy(), fitness.copy(), **self.settings))
+        if given.shape != fitness.shape or given.dtype.kind not in "biuf":
+            expected = f"expected {len(fitness)} numbers, one for each individual"
+            raise PluginError(f"{code}: {expected}; got an array of shape {given.shape}, of {given.dtype}")
+        weights = given.astype(np.float64) / len(given)
+        if wrong := int((~np.isfinite(weights)).sum()):
+            raise PluginError(f"{code}: its weights are not finite for {wrong} of {len(weights)} individuals")
+        if not np.isfinite(value := float(weights.sum())):
+            raise PluginError(f"{code}: expected weights with a finite sum, got {value}")
+        return value, weights
 
 
 def _torch() -> Any:

@@ -5,7 +5,6 @@ checked. If it raises an exception, the message has its traceback.
 """
 
 import contextlib
-import hashlib
 import importlib
 import inspect
 import os
@@ -96,8 +95,7 @@ def _note_digests(main: str, folder: str) -> None:
         known, digest, mains = _digests.get(name, (None, "", set()))
         with contextlib.suppress(OSError, ValueError):  # it may have no file
             if known is not spec:  # a reload makes another spec
-                with open(file, "rb") as opened:
-                    digest = hashlib.file_digest(opened, "sha256").hexdigest()
+                digest = search.digest_of(file)
             _digests[name] = spec, digest, mains | {main}
 
 

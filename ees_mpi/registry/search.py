@@ -4,6 +4,7 @@ The order is Python's path, the folder of the config file, the present folder, t
 the user cannot replace an installed module. After a call everything is as before, `sys.path`, too.
 """
 
+import hashlib
 import importlib
 import inspect
 import os
@@ -111,6 +112,12 @@ def is_another(module: str) -> bool:
 def is_installed(file: str) -> bool:
     """Return whether an installer has put a file where it is."""
     return not {*INSTALLED}.isdisjoint(file.split(os.sep))
+
+
+def digest_of(file: str) -> str:
+    """Return the SHA-256 of a file; raise an OSError if it is missing."""
+    with open(file, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def file_of(module: Any, real: Real = os.path.realpath) -> str:

@@ -197,15 +197,8 @@ def _facts(files: Mapping[str, str], beside: Mapping[str, str], digests: Mapping
 
     digests: of modules, as imported; those of other files are computed now
     """
-    facts = [(name, file, _digest(name, file, digests) if file else "") for name, file in files.items()]
+    facts = [(name, file, digests.get(name) or search.digest_of(file) if file else "") for name, file in files.items()]
     for file, name in sorted(beside.items()):
         now = (search.files(name) or {}).get(name, "") if name else file
-        facts.append((name, now, _digest(name, now, digests)))
+        facts.append((name, now, digests.get(name) or search.digest_of(now)))
     return facts
-
-
-def _digest(name: str, file: str, digests: Mapping[str, str]) -> str:
-    if name in digests:
-        return digests[name]
-    with open(file, "rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

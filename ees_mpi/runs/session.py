@@ -1,6 +1,8 @@
 """One session of a run: prepare the run file, send it to all ranks, train, close."""
 
 import hashlib
+import os
+import shlex
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,15 +16,15 @@ from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State
-from ees_mpi.ranks import Ranks
+from ees_mpi.ranks import Ranks, launched, process
 from ees_mpi.registry.plugins import digests, sources
 from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
-from ees_mpi.runs.last_words import LastWords, how_to_continue
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, PrepareRun
 from ees_mpi.store.layout import axis_sizes
+from ees_mpi.terminal import plain
 from ees_mpi.training import Job, open_job, train
 
 LARGE_TABLE = 2**24  # random numbers: about half a second on one core
@@ -126,6 +128,42 @@ def run_session(
     if callback:
         callback.check(ranks)
     return Path(received["path"])
+
+
+def how_to_continue(path: str | Path) -> str:
+    """Return the end of a sentence about an interrupted run."""
+    return f"and `ees-mpi resume {shlex.quote(str(path))}` continues the run"
+
+
+class LastWords:
+    """Tells the user on the terminal of mpirun what is saved, if mpirun ends the run.
+
+    After Ctrl-C, Open MPI's mpirun sends SIGTERM to the ranks, discards all that they print, and kills them a moment
+    later. So rank 0 writes to the terminal itself, if mpirun has one on this node.
+    """
+
+    def __init__(self, path: Path, generations: int):
+        self._path, self.generations = path, generations  # generations: that are saved
+
+    def __enter__(self) -> "LastWords":
+        if launched()[0]:
+            process.WHEN_TERMINATED.append(self.say)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        process.WHEN_TERMINATED.clear()
+
+    def say(self) -> None:
+        """Write the line, once."""
+        process.WHEN_TERMINATED.clear()
+        line = f"ees-mpi: interrupted; {self.generations} generations are saved, {how_to_continue(self._path)}"
+        with suppress(OSError):
+            terminal = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+            try:
+                if os.isatty(terminal):
+                    os.write(terminal, f"\n{plain(line)}\n".encode())
+            finally:
+                os.close(terminal)
 
 
 def _check_there(ranks: Ranks, prepared: PreparedRun | None) -> None:

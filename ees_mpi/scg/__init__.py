@@ -24,9 +24,8 @@ try:
 except ImportError:
     raise MissingExtra("ees_mpi.scg needs torch: pip install 'ees_mpi[torch]'") from None
 
-from ees_mpi.scg.drawing import dot
 from ees_mpi.scg.evaluation import estimate, likelihood_ratio, ratio_mean
-from ees_mpi.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic, apply, expect
+from ees_mpi.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic, apply, dot, expect
 
 __all__ = ["Deterministic", "Expectation", "GraphError", "Input", "Node", "Stochastic"]
 __all__ += ["apply", "dot", "estimate", "expect", "likelihood_ratio", "ratio_mean"]

@@ -12,7 +12,7 @@ from support.program import TINY, done, info, sets
 from ees_mpi import open_run
 from ees_mpi.errors import ConfigError
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.objectives.weights import WeightsPlugin
+from ees_mpi.objectives.custom import WeightsPlugin
 from ees_mpi.ranks import Ranks
 
 OWN = "support.own_weights"

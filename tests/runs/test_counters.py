@@ -17,7 +17,7 @@ from support.small_runs import trained
 import ees_mpi
 from ees_mpi.config import Config
 from ees_mpi.ranks import Ranks
-from ees_mpi.runs import last_words, progress, session
+from ees_mpi.runs import progress, session
 from ees_mpi.tasks import interference
 from ees_mpi.terminal import clock, pace
 
@@ -72,7 +72,7 @@ def test_the_terminal_of_mpirun_gets_the_last_words_of_a_run_that_it_ends(
     out = tmp_path / "my run.h5"
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stderr=terminal) as mpirun:
         monkeypatch.setattr(os, "getppid", lambda: mpirun.pid)
-        monkeypatch.setattr(last_words, "launched", lambda: (1, 0, "mpirun"))
+        monkeypatch.setattr(session, "launched", lambda: (1, 0, "mpirun"))
         with pytest.raises(ees_mpi.Interrupted, match="by SIGTERM; 3 generations are saved") as stopped:
             ees_mpi.train(
                 tiny("interference-maxvar", "run.fsync=false"),

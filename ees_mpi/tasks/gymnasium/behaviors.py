@@ -56,61 +56,55 @@ def numbers(behavior: Any, name: str, expected: int = 0) -> tuple[float, ...]:
     return tuple(row.tolist())
 
 
-@dataclass(frozen=True)
-class Characterisation:
-    """The keys of a task that say what its behaviour is."""
+def behavior_of(task: Any) -> Behavior:
+    """Return the function from a rollout to its behaviour that a task `Gymnasium` names."""
+    name: str = task.behavior
+    if ":" in name:
+        guarded = calling(f"task.behavior {name}", f"{name.partition(':')[2]}()")
+        return guarded(function(name, "task.behavior"))
+    named: dict[str, Behavior] = {
+        "final_observation": lambda rollout: _final_observation(task, rollout),
+        "final_xy": lambda rollout: _position(task, rollout)[:2],
+        "final_x": lambda rollout: _position(task, rollout)[:1],
+        "final_info": lambda rollout: _infos(task, rollout)[-1],
+        "mean_info": lambda rollout: [sum(each) / len(each) for each in zip(*_infos(task, rollout), strict=True)],
+    }
+    if name not in named:
+        raise ConfigError(f"task.behavior: {unknown(name, named)} (or package.module:function)")
+    return named[name]
 
-    env: str
-    behavior: str
-    components: tuple[int, ...]
-    body: str
-    info_key: str
 
-    def function(self) -> Behavior:
-        """Return the function from a rollout to its behaviour."""
-        if ":" in self.behavior:
-            guarded = calling(f"task.behavior {self.behavior}", f"{self.behavior.partition(':')[2]}()")
-            return guarded(function(self.behavior, "task.behavior"))
-        named: dict[str, Behavior] = {
-            "final_observation": self._final_observation,
-            "final_xy": lambda rollout: self._position(rollout)[:2],
-            "final_x": lambda rollout: self._position(rollout)[:1],
-            "final_info": lambda rollout: self._infos(rollout)[-1],
-            "mean_info": lambda rollout: [sum(each) / len(each) for each in zip(*self._infos(rollout), strict=True)],
-        }
-        if self.behavior not in named:
-            raise ConfigError(f"task.behavior: {unknown(self.behavior, named)} (or package.module:function)")
-        return named[self.behavior]
+def _final_observation(task: Any, rollout: Rollout) -> Sequence[float]:
+    last = rollout.observations[-1]
+    if any(not 0 <= component < len(last) for component in task.components):
+        raise ConfigError(f"task.components: expected numbers below {len(last)}, got {list(task.components)}")
+    return [float(last[component]) for component in task.components or range(len(last))]
 
-    def _final_observation(self, rollout: Rollout) -> Sequence[float]:
-        last = rollout.observations[-1]
-        if any(not 0 <= component < len(last) for component in self.components):
-            raise ConfigError(f"task.components: expected numbers below {len(last)}, got {list(self.components)}")
-        return [float(last[component]) for component in self.components or range(len(last))]
 
-    def _position(self, rollout: Rollout) -> Sequence[float]:
-        data: Any = getattr(rollout.env.unwrapped, "data", None)
-        if not hasattr(data, "body"):
-            named = "final_observation, final_info, mean_info or package.module:function"
-            raise ConfigError(f"task.behavior {self.behavior}: {self.env} has no MuJoCo bodies; expected {named}")
-        try:
-            return [float(value) for value in data.body(self.body).xpos]
-        except KeyError as error:
-            raise ConfigError(f"task.body: {self.env} has no MuJoCo body {self.body!r} ({error})") from None
+def _position(task: Any, rollout: Rollout) -> Sequence[float]:
+    data: Any = getattr(rollout.env.unwrapped, "data", None)
+    if not hasattr(data, "body"):
+        named = "final_observation, final_info, mean_info or package.module:function"
+        raise ConfigError(f"task.behavior {task.behavior}: {task.env} has no MuJoCo bodies; expected {named}")
+    try:
+        return [float(value) for value in data.body(task.body).xpos]
+    except KeyError as error:
+        raise ConfigError(f"task.body: {task.env} has no MuJoCo body {task.body!r} ({error})") from None
 
-    def _infos(self, rollout: Rollout) -> list[list[float]]:
-        """Return the number or the numbers of `info` after each step."""
-        if any(self.info_key not in info for info in rollout.infos):
-            keys = ", ".join(rollout.infos[0]) or "none"
-            named = f"{self.info_key!r} is not in the info of every step of {self.env}"
-            raise ConfigError(f"task.info_key: {named}; the first has: {keys}")
-        values = [info[self.info_key] for info in rollout.infos]
-        if not _is_numeric(values):
-            strange = next((value for value in values if not _is_numeric(value)), values[-1])
-            expected = "expected a number, or as many numbers in every step"
-            raise PluginError(f"task.info_key {self.info_key}: {expected}, got {strange!r:.80}")
-        found: list[list[float]] = np.array(values, np.float64).reshape(len(values), -1).tolist()
-        return found
+
+def _infos(task: Any, rollout: Rollout) -> list[list[float]]:
+    """Return the number or the numbers of `info` after each step."""
+    if any(task.info_key not in info for info in rollout.infos):
+        keys = ", ".join(rollout.infos[0]) or "none"
+        named = f"{task.info_key!r} is not in the info of every step of {task.env}"
+        raise ConfigError(f"task.info_key: {named}; the first has: {keys}")
+    values = [info[task.info_key] for info in rollout.infos]
+    if not _is_numeric(values):
+        strange = next((value for value in values if not _is_numeric(value)), values[-1])
+        expected = "expected a number, or as many numbers in every step"
+        raise PluginError(f"task.info_key {task.info_key}: {expected}, got {strange!r:.80}")
+    found: list[list[float]] = np.array(values, np.float64).reshape(len(values), -1).tolist()
+    return found
 
 
 def _is_numeric(value: Any) -> bool:

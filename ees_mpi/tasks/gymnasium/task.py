@@ -11,7 +11,7 @@ from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, once
 from ees_mpi.tasks.base import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
-from ees_mpi.tasks.gymnasium.behaviors import Behavior, Characterisation, Rollout, numbers
+from ees_mpi.tasks.gymnasium.behaviors import Rollout, behavior_of, numbers
 from ees_mpi.tasks.gymnasium.environments import flattened, is_known, library, make, picture_size
 from ees_mpi.tasks.gymnasium.rollouts import EnvironmentFilm, EnvironmentRollouts, EnvironmentWalker
 from ees_mpi.tasks.locomotion import PolicyTask
@@ -117,7 +117,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     def _walker(self, seed: int, **more: Any) -> EnvironmentWalker:
         """Make the environment, controlled step by step; `more`: arguments for drawing."""
-        env, behavior, dim = self.make(**more), self.characterisation(), self.behavior_dim // len(self.marks)
+        env, behavior, dim = self.make(**more), behavior_of(self), self.behavior_dim // len(self.marks)
 
         def checked(rollout: Rollout) -> tuple[float, ...]:
             return numbers(behavior(rollout), self.behavior, dim)
@@ -155,10 +155,6 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
         return make(self.env, self.env_settings, **more)
 
-    def characterisation(self) -> Behavior:
-        """Return the function from a rollout to its behaviour."""
-        return Characterisation(self.env, self.behavior, self.components, self.body, self.info_key).function()
-
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int, bool]:
     """Return the sizes of observation, action and behaviour, found by a first rollout; and whether its start varies."""
@@ -173,7 +169,7 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int, bool]:
     outputs = int(action.n) if isinstance(action, spaces.Discrete) else math.prod(action.shape)
     with before_rollouts():
         rollout = _dry_rollout(task, env)
-        behavior = numbers(task.characterisation()(rollout), task.behavior)
+        behavior = numbers(behavior_of(task)(rollout), task.behavior)
         with calling(f"task.env {task.env}", "reset()"):
             other = flattened(task.env, env.reset(seed=1)[0], observation.shape)
         varied = not np.array_equal(rollout.observations[0], other, equal_nan=True)
