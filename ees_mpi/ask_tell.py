@@ -38,8 +38,7 @@ from ees_mpi.registry.search import RUN_FOLDERS, beside, searching
 from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.runs.broadcast import as_on_root, read_on_root
 from ees_mpi.runs.computing import computing
-from ees_mpi.runs.loop_config import config_of
-from ees_mpi.runs.recording import NO_END, Recording, reopen_loop
+from ees_mpi.runs.loops import NO_END, Recording, config_of, reopen_loop
 from ees_mpi.training import commit
 from ees_mpi.update import Update
 

@@ -106,8 +106,8 @@ def repair(run: requests.RunArgument) -> None:
     `resume` does the first, too. A damaged file is named with its arrays and generations; nothing mends it.
     """
     from ees_mpi.store import journal
+    from ees_mpi.store.fold import repair
     from ees_mpi.store.reader import open_run
-    from ees_mpi.store.repair import repair
 
     path = path_of(run)
     done = "journal folded" if journal.path_of(path).exists() else "no journal to fold"

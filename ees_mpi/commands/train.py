@@ -12,7 +12,7 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.search import FOLDERS, beside
 from ees_mpi.runs import session
-from ees_mpi.runs.loop_config import sections_of
+from ees_mpi.runs.loops import sections_of
 from ees_mpi.runs.session import Callback
 from ees_mpi.runs.start import RunToTrain, stall_minutes
 from ees_mpi.tasks.function import give

@@ -15,10 +15,10 @@ from ees_mpi.machine import PROGRAM, commit
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import fold, journal, layout, records
+from ees_mpi.store.fold import SAFE, Continued, fold_journal
 from ees_mpi.store.lock import Lock
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.records import Entry
-from ees_mpi.store.repair import SAFE, Continued, fold_journal
 from ees_mpi.store.safety import real
 
 FOLD_SHARE = 20  # folds take at most 1 / FOLD_SHARE of the time

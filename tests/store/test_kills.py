@@ -19,7 +19,7 @@ from ees_mpi.config import Config, load
 from ees_mpi.generation.results import with_times
 from ees_mpi.generation.state import first_state
 from ees_mpi.ranks import Ranks
-from ees_mpi.store.repair import repair
+from ees_mpi.store.fold import repair
 from ees_mpi.store.writer import RunWriter
 
 KILLS = int(os.environ.get("EES_TEST_KILLS", "8"))

@@ -21,7 +21,7 @@ from ees_mpi import open_run
 from ees_mpi.commands.adapt import read_adaptation
 from ees_mpi.errors import EesError
 from ees_mpi.store import chunks
-from ees_mpi.store.repair import repair
+from ees_mpi.store.fold import repair
 
 FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "28"))
 SECONDS = 60  # a case takes a tenth of a second; a hang is ended

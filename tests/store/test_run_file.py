@@ -16,7 +16,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.store import chunks, fold, journal, layout
-from ees_mpi.store.repair import repair
+from ees_mpi.store.fold import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
 
