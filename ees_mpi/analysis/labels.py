@@ -69,17 +69,11 @@ def starting_note(run: Run) -> dict[str, Any]:
 
 
 def stds(run: Run) -> list[float]:
-    """Return the standard deviation of each row of a study; empty for a training.
-
-    Files of older versions have no note on it: those of `measure` log it, and those of `sample` have one row.
-    """
+    """Return the standard deviation of each row of a study; empty for a training."""
     if subject(run).trained:
         return []
-    note = starting_note(run)
-    if "setting" not in note:
-        return [float(std.flat[0]) for std in run["std"]] if "std" in run.names else [float(run.config.population.std)]
     with damage_reported(run.path):
-        values = [float(std) for std in note["setting"]["std"]]
+        values = [float(std) for std in starting_note(run)["setting"]["std"]]
         if len(values) != run.generations:
             raise ValueError(f"it has {run.generations} rows and {len(values)} settings")
     return values

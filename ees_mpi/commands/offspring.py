@@ -53,7 +53,7 @@ TENTH, MAX_PARENTS = 10, 50  # the best of so many are selected; at most so many
 ENGINE_KEYS = ("task.engine", "task.device")
 STDS = (0.01, 0.02, 0.05)  # of `measure`, for policies of other programs
 TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
-KIND = "study"  # of its file; files of older versions have the kinds "sample" and "measure"
+KIND = "study"  # of its file
 
 
 @dataclass(frozen=True)
