@@ -89,8 +89,7 @@ class NoiseTable(Noise):
         return self.table[offset : offset + count]
 
     def rows(self, offsets: NDArray[np.int64], count: int) -> Singles:
-        rows: Singles = sliding_window_view(self.table, count)[offsets]
-        return rows
+        return sliding_window_view(self.table, count)[offsets]
 
 
 _TABLES: "weakref.WeakValueDictionary[tuple[int, int], NoiseTable]" = weakref.WeakValueDictionary()

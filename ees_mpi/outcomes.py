@@ -99,16 +99,14 @@ class Outcomes:
     @property
     def whitened(self) -> Floats:
         """The valid behaviours [size, B] with mean 0 and standard deviation 1 per component; 0 if constant."""
-        whitened: Floats = self.once("whitened", lambda: _whiten(self.behavior[self.valid]))
-        return whitened
+        return self.once("whitened", lambda: _whiten(self.behavior[self.valid]))
 
     def normalised(self, normalization: Normalization) -> Floats:
         """Return the valid behaviours [size, B] with mean 0: whitened, or their centred ranks per component."""
         if normalization == "whiten":
             return self.whitened
         components = self.behavior[self.valid].T
-        ranked: Floats = self.once("ranks", lambda: np.stack(list(map(centred_ranks, components)), axis=1))
-        return ranked
+        return self.once("ranks", lambda: np.stack(list(map(centred_ranks, components)), axis=1))
 
     def centred(self, weights: Floats) -> Floats:
         """Return weights [N] from those of the valid individuals [size]: mean 0, and exactly 0 for invalid ones.

@@ -103,5 +103,4 @@ def sums_of(
         if values.ndim != 2 or values.shape[1] != dim:
             raise TaskError(f"tell: expected observations of shape (T, {dim}), got {values.shape}")
         row[:] = (individual, len(values), *values.sum(axis=0), *np.square(values).sum(axis=0))
-    kept: Floats = sums[valid[sampled] != 0]
-    return kept
+    return sums[valid[sampled] != 0]

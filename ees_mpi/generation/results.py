@@ -172,8 +172,7 @@ def observation_warning(config: Config) -> str:
 def observed(config: Config, generation: int) -> NDArray[np.bool_]:
     """Return which individuals [N] of a generation feed the observation statistics."""
     share = config.task.observation_share if config.task.observation_dim else 0.0
-    sampled: NDArray[np.bool_] = stream(config.run.seed, "observe", generation).random(config.population.size) < share
-    return sampled
+    return stream(config.run.seed, "observe", generation).random(config.population.size) < share
 
 
 def evaluates_mean(config: Config, generation: int) -> bool:

@@ -93,8 +93,7 @@ def start_seeds(config: Config, generation: int, index: int) -> list[int]:
 @lru_cache(maxsize=4)
 def _seeds(seed: int, purpose: str, counter: int, rows: int, count: int) -> list[list[int]]:
     """Draw seeds as one vector, for all individuals of a generation."""
-    drawn: list[list[int]] = stream(seed, purpose, counter).integers(2**31, size=(rows, count)).tolist()
-    return drawn
+    return stream(seed, purpose, counter).integers(2**31, size=(rows, count)).tolist()
 
 
 def mean_behavior(by_start: Floats) -> Floats:

@@ -153,10 +153,7 @@ def adapted_theta(config: Config, theta: Singles, before: Any) -> Singles:
     """Return the parameters of a policy after the adaptation step on its rollouts, which are those of one task."""
     settings = maml_of(config)
     steps = before.steps(settings.discount)
-    result: Singles = adaptation_step(config.task.layers, settings.adaptation_lr, torch.tensor(theta)[None], steps)[
-        0
-    ].numpy()
-    return result
+    return adaptation_step(config.task.layers, settings.adaptation_lr, torch.tensor(theta)[None], steps)[0].numpy()
 
 
 def by_gradient(ranks: Ranks, config: Config, state: State, generation: int) -> AdaptedPolicy:

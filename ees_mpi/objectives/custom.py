@@ -84,8 +84,7 @@ class CustomObjective(Objective, frozen=True):
                     bits = np.array([value, *weights]).tobytes()
             return np.frombuffer(ranks.broadcast(bits))
 
-        evaluated: Floats = outcomes.once((type(self).__name__, self.function, repr(self.settings)), compute)
-        return evaluated
+        return outcomes.once((type(self).__name__, self.function, repr(self.settings)), compute)
 
     def _evaluate(self, behaviors: Floats, fitness: Floats) -> tuple[float, Floats]:
         """Return J and dJ / dr [N] at ratios of 1."""

@@ -32,8 +32,7 @@ def rates_of(optimizer: Any, name: str) -> tuple[float, float]:
 def moved(name: str, theta: Singles, step: Floats) -> Singles:
     """Return a learned array after a step; the step of `std` is one of its logarithm."""
     wide = theta.astype(np.float64)
-    moved: Singles = (wide * np.exp(step) if name == "std" else wide + step).astype(np.float32)
-    return moved
+    return (wide * np.exp(step) if name == "std" else wide + step).astype(np.float32)
 
 
 def prefix(name: str) -> str:

@@ -96,8 +96,7 @@ class CustomPopulation(Population, frozen=True):
         """Return a warning of the user's population, if it gives one."""
         if not hasattr(self.population, "warning"):
             return None
-        warning: str | None = self.population.warning(readonly(learned))
-        return warning
+        return self.population.warning(readonly(learned))
 
     @property
     def _code(self) -> str:

@@ -60,8 +60,7 @@ class Mixture(Normal, frozen=True, kw_only=True):
         a = -(apart[draw.parent] + 2 * self.std * draw.sign[:, None] * dots) / (2 * self.std**2)
         a -= a.max(axis=1, keepdims=True)
         odds = np.exp(a)
-        rho: Floats = odds / odds.sum(axis=1, keepdims=True)
-        return rho
+        return odds / odds.sum(axis=1, keepdims=True)
 
     def _dots(self, draw: Draw, mu: Floats, noise: Noise, ranks: Ranks) -> Floats:
         """Return eps_i . (mu_p - mu_k) [N, K]. Ranks compute whole rows, so the bits do not depend on their number."""
@@ -92,5 +91,4 @@ class Mixture(Normal, frozen=True, kw_only=True):
 
 def _squared_distances(mu: Floats, k: int) -> Floats:
     """Return the squared distances [K] of all means from mean `k`."""
-    squared: Floats = np.square(mu[k] - mu).sum(axis=1)
-    return squared
+    return np.square(mu[k] - mu).sum(axis=1)

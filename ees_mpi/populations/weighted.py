@@ -67,5 +67,4 @@ def _sum_narrow(factors: Singles, starts: NDArray[np.int64], width: int, noise: 
     if squared:
         rows = np.square(rows) - np.float32(1)
     np.multiply(rows, factors[:, None], out=terms[:, :width])
-    total: Singles = np.add.reduce(terms, axis=0)[:width]
-    return total
+    return np.add.reduce(terms, axis=0)[:width]

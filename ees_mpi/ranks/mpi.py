@@ -159,8 +159,7 @@ class MpiRanks(Ranks):
         finally:  # all ranks have mapped it, or none needs it any more
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name[0].decode())
-        array: NDArray[Any] = np.frombuffer(memory, dtype, count)
-        return array
+        return np.frombuffer(memory, dtype, count)
 
     def node_barrier(self) -> None:
         self._wait(self._node.Ibarrier())

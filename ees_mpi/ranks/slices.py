@@ -29,8 +29,7 @@ class Slices:
     def _ends(self, count: int, weights: NDArray[np.float64]) -> NDArray[np.int64]:
         least = weights.sum() / max(count - len(weights), 1)  # one individual: without it a speed would stay unknown
         shares = np.cumsum([0.0, *np.maximum(weights, least)])
-        ends: NDArray[np.int64] = np.rint(count * (shares / shares[-1])).astype(np.int64)
-        return ends
+        return np.rint(count * (shares / shares[-1])).astype(np.int64)
 
     def _seconds(self, ends: NDArray[np.int64]) -> float:
         """Return the time of the slowest node; one individual too many for its ranks costs a whole rollout."""

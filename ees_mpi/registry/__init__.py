@@ -50,8 +50,7 @@ class Family(Mapping[str, type[Part]]):
     def __getitem__(self, name: str) -> type[Part]:
         if name not in self._all:
             raise ConfigError(f"{self.kind}.name: {unknown(name, self._members)}")
-        member: type[Part] = loaded(self._all[name])
-        return member
+        return loaded(self._all[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)

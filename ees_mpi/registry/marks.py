@@ -60,8 +60,7 @@ def permitted(tables: Any) -> Any:
 
 def without_permission(tables: dict[str, Any]) -> dict[str, Any]:
     """Return tables for another call: what came from a file is marked, and not permitted."""
-    found: dict[str, Any] = mapped(tables, lambda text: FromFile(text) if isinstance(text, FromFile) else text)
-    return found
+    return mapped(tables, lambda text: FromFile(text) if isinstance(text, FromFile) else text)
 
 
 def builtins(part: Any) -> Any:

@@ -119,7 +119,7 @@ def function(path: str, key: str) -> Callable[..., Any]:
     thing = imported(path, key)
     if not callable(thing) or isinstance(thing, type):
         raise ConfigError(f"{key} {path}: expected a function, got {type(thing).__name__}")
-    return thing  # type: ignore[no-any-return]
+    return thing
 
 
 def make(path: str, key: str, members: str, settings: Mapping[str, Any], **arguments: Any) -> Any:
@@ -147,8 +147,7 @@ def once(of: Hashable, compute: Callable[[], Result]) -> Result:
     """Return the result of `compute`, which is called once per process for each `of`."""
     if of not in _results:
         _results[of] = compute()
-    result: Result = _results[of]
-    return result
+    return _results[of]
 
 
 def make_once(path: str, key: str, members: str, settings: Mapping[str, Any], **arguments: Any) -> Any:

@@ -42,8 +42,7 @@ def _toml(text: str, source: str) -> dict[str, Any]:
         raise _NotToml(f"{source} is not valid TOML: {error}") from None
     except ValueError as error:  # an integer of more than 4,300 digits
         raise ConfigError(f"{source}: {error}") from None
-    copied: dict[str, Any] = _copied(parsed, source)
-    return copied
+    return _copied(parsed, source)
 
 
 def _copied(value: Any, source: str, levels: int = DEEPEST - 1) -> Any:

@@ -84,8 +84,7 @@ class Entry:
 
     @property
     def text(self) -> str:
-        text: str = self.table[self.name]
-        return text
+        return self.table[self.name]
 
     @property
     def values(self) -> dict[str, Any]:

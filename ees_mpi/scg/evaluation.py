@@ -153,8 +153,7 @@ def ratio_mean(values: Tensor, log_density: Tensor, reference: Tensor | None = N
 
 def tiled(make: Make, size: int, rows: int, dim: int, tensors: Sequence[Tensor]) -> Tensor:
     """Return `size` rows along `dim`; everything in a tile that requires a gradient must come from `tensors`."""
-    value: Tensor = _Tiled.apply(make, size, rows, dim, *tensors)  # type: ignore[no-untyped-call]
-    return value
+    return _Tiled.apply(make, size, rows, dim, *tensors)  # type: ignore[no-untyped-call]
 
 
 class _Tiled(torch.autograd.Function):

@@ -81,8 +81,7 @@ class CustomTask(Task, frozen=True):
 
     @property
     def observation_share(self) -> float:
-        share: float = self.read("observation_share", float, 0.0) if self.share is None else self.share
-        return share
+        return self.read("observation_share", float, 0.0) if self.share is None else self.share
 
     def observing(self, share: float) -> Self:
         """Return the task with the share of the class, or else with that of about ten rollouts."""
@@ -112,14 +111,10 @@ class CustomTask(Task, frozen=True):
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
     ) -> BatchEvaluator:
         """Return the user's batch evaluator."""
-        batches: BatchEvaluator = Guard(
-            self.task.open_batches(self.start_seed(seed), noise, wanted, antithetic, say), self.own_code
-        )
-        return batches
+        return Guard(self.task.open_batches(self.start_seed(seed), noise, wanted, antithetic, say), self.own_code)
 
     def walker(self, seed: int) -> Walker | None:
-        walker: Walker | None = Guard(self.task.walker(self.start_seed(seed)), self.own_code) if self.walkable else None
-        return walker
+        return Guard(self.task.walker(self.start_seed(seed)), self.own_code) if self.walkable else None
 
     def film(self, seed: int, view: View) -> Drawable | None:
         """Return the user's evaluator that can be filmed, if the task has `film`."""

@@ -49,8 +49,7 @@ class PaperRobot(WalkingTask, frozen=True):
         return (self.sizes[0], *self.hidden, self.sizes[1])
 
     def _engine(self) -> Engine:
-        engine: Engine = loaded(ENGINES[self.engine])(self)
-        return engine
+        return loaded(ENGINES[self.engine])(self)
 
 
 class Cheetah(PaperRobot, frozen=True):

@@ -103,8 +103,7 @@ def _infos(task: Any, rollout: Rollout) -> list[list[float]]:
         strange = next((value for value in values if not _is_numeric(value)), values[-1])
         expected = "expected a number, or as many numbers in every step"
         raise PluginError(f"task.info_key {task.info_key}: {expected}, got {strange!r:.80}")
-    found: list[list[float]] = np.array(values, np.float64).reshape(len(values), -1).tolist()
-    return found
+    return np.array(values, np.float64).reshape(len(values), -1).tolist()
 
 
 def _is_numeric(value: Any) -> bool:

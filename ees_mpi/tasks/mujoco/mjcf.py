@@ -87,8 +87,7 @@ class OneStateRobot:
 
     def position(self) -> list[float]:
         """Return the position of the root body."""
-        place: list[float] = self._root.tolist()
-        return place
+        return self._root.tolist()
 
 
 def xml_text(model: str) -> str:

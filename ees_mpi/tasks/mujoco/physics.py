@@ -119,8 +119,7 @@ class Scratch:
         with self._warp.ScopedAllocator(self._device, None):
             block = self._warp.empty(size, dtype=self._warp.uint8, device=self._device)
         self._blocks[block.ptr] = block, belongs_to_graph
-        address: int = block.ptr
-        return address
+        return block.ptr
 
     def deallocate(self, address: int, size: int) -> None:
         """Keep memory for later; memory that a graph has taken itself goes back to the graph."""

@@ -96,8 +96,7 @@ class MujocoWalker:
             self.set_camera(View())
         self._camera.lookat[:2] = self.data.xpos[self.robot_model.root][:2]
         self._renderer.update_scene(self.data, self._camera)
-        pixels: Pixels = np.asarray(self._renderer.render())
-        return pixels
+        return np.asarray(self._renderer.render())
 
     def close(self) -> None:
         """Release the renderer, if there is one; Python releases the memory of MuJoCo."""

@@ -66,8 +66,7 @@ class Impulses:
         wanted = np.zeros(len(J))
         wanted[: len(targets)] = targets
         impulses = sweeps(J @ answers.T, wanted - J @ speed, limits, len(touched), self._rules.friction)
-        change: Floats = impulses @ answers
-        return change
+        return impulses @ answers
 
     def _limit_rows(self) -> tuple[list[Floats], list[float]]:
         """Return the rows and target speeds of joints outside of their limits."""
@@ -137,7 +136,7 @@ def sweeps(matrix: Floats, missing: Floats, limits: int, contacts: int, friction
 
     def asked(row: int) -> float:
         change, lacks, size = rows[row]
-        return impulses.item(row) + (lacks - change.dot(impulses)) / size  # type: ignore[no-any-return]
+        return impulses.item(row) + (lacks - change.dot(impulses)) / size
 
     for sweep in range(SWEEPS):
         for row in range(limits) if sweep % 2 else reversed(range(limits)):
