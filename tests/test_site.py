@@ -147,6 +147,14 @@ def test_a_range_in_a_table_stays_on_one_line() -> None:
     assert make_site.for_the_site(text) == expected
 
 
+def test_a_long_name_in_a_table_breaks_between_its_parts() -> None:
+    text = "| `ranks.mpi.MpiRanks.hand_out` | `short_name` |\n\n`ranks.mpi.MpiRanks.hand_out`\n"
+    made = make_site.for_the_site(text)
+    assert made == text.replace(
+        "`ranks.mpi.MpiRanks.hand_out` |", "<code>ranks.<wbr>mpi.<wbr>MpiRanks.<wbr>hand_<wbr>out</code> |"
+    )
+
+
 def test_a_list_after_a_paragraph_is_a_list_also_for_mkdocs() -> None:
     text = "These:\n- a\n- b\n  more\n\n```\nx\n- y\n   - z\n```\n\nFirst:\n1. one\n   - part\n"
     expected = (

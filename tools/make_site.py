@@ -71,7 +71,7 @@ CSS = """.md-typeset img { max-width: 100%; }
   .md-typeset table:not([class]) :is(td, th) { min-width: 0; padding: .5em .4em; }
   .md-typeset table:not([class]):has(th:nth-child(3)) { font-size: .6rem; }
   .md-typeset table:not([class]):has(th:nth-child(3)) code { padding: 0; font-size: .78em; }
-  .md-typeset td:nth-child(3):last-child { min-width: 7rem; overflow-wrap: anywhere; }
+  .md-typeset td:nth-child(3):last-child { min-width: 5.5rem; overflow-wrap: anywhere; }
   .md-typeset table:not([class]):has(th:nth-child(6)) { font-size: .5rem; }
   .md-typeset table:not([class]):has(th:nth-child(6)) :is(td, th) { padding: .4em .25em; }
 }
@@ -114,9 +114,11 @@ def for_the_site(text: str) -> str:
     inner = re.compile(rf"^ {{2,3}}(?={item})", re.MULTILINE)
     mark = r"(?:<!--[^>]*-->)?"
     limits = re.compile(rf"(\(-?[\d.]+){mark} to (-?[\d.]+){mark}\)(?=.*\|)")  # a range in a table
+    long = re.compile(r"`([\w./]{18,})`(?=.*\|$)", re.MULTILINE)  # a long name in a table
     for place, part in enumerate(parts[::2]):  # not in blocks of code
         spaced = inner.sub("    ", before.sub(r"\1\n\n", part))
-        parts[2 * place] = limits.sub(r"\1&nbsp;to&nbsp;\2)", spaced)
+        together = limits.sub(r"\1&nbsp;to&nbsp;\2)", spaced)
+        parts[2 * place] = long.sub(lambda found: f"<code>{re.sub(r'(?<=[./_])', '<wbr>', found[1])}</code>", together)
     return "".join(parts).replace("tutorial.ipynb)", "tutorial.md)")
 
 
