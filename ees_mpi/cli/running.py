@@ -47,9 +47,7 @@ def resume(
     prepare = partial(reopen, path_of(run), generations, force, trust=trust)
     limit = partial(stall_minutes, path_of(run))
     curves = Path(tensorboard) if tensorboard else None
-    run_on_ranks(
-        partial(run_session, prepare_run=prepare, stall_minutes=limit, say=say, max_hours=max_hours, curves=curves)
-    )
+    run_on_ranks(partial(run_session, prepare_run=prepare, stall_minutes=limit, max_hours=max_hours, curves=curves))
 
 
 @command(on_ranks=True)

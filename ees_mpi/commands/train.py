@@ -16,7 +16,6 @@ from ees_mpi.runs.loops import sections_of
 from ees_mpi.runs.session import Callback
 from ees_mpi.runs.start import RunToTrain, stall_minutes
 from ees_mpi.tasks.function import give
-from ees_mpi.terminal import say
 
 OF_TASK = ("parameters", "behavior_dim", "batch", "mean", "keep_source")  # arguments that belong to `task`
 
@@ -58,7 +57,6 @@ def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[
         session.run_session,
         prepare_run=run.prepare,
         stall_minutes=partial(stall_minutes, source, settings),
-        say=say,
         max_hours=request.max_hours,
         callback=callback,
         curves=curves,

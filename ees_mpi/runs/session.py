@@ -24,11 +24,10 @@ from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import Progress
 from ees_mpi.runs.start import PreparedRun, PrepareRun
 from ees_mpi.store.layout import axis_sizes
-from ees_mpi.terminal import plain
+from ees_mpi.terminal import plain, say
 from ees_mpi.training import Job, open_job, train
 
 LARGE_TABLE = 2**24  # random numbers: about half a second on one core
-Say = Callable[[str], None]
 
 
 @dataclass
@@ -59,7 +58,6 @@ def run_session(
     ranks: Ranks,
     prepare_run: PrepareRun,
     stall_minutes: Callable[[], float],
-    say: Say,
     max_hours: float | None = None,
     callback: Callback | None = None,
     curves: Path | None = None,
@@ -103,7 +101,7 @@ def run_session(
                 job = open_job(config, ranks)
             ranks.run_file = Path(received["path"]).absolute()
             try:
-                _train(job, State.from_arrays(received["state"]), prepared, fingerprint, say, callback, curves)
+                _train(job, State.from_arrays(received["state"]), prepared, fingerprint, callback, curves)
             finally:
                 job.close()
         with ranks.together():
@@ -178,7 +176,6 @@ def _train(
     state: State,
     prepared: PreparedRun | None,
     fingerprint: dict[str, str],
-    say: Say,
     callback: Callback | None,
     curves: Path | None,
 ) -> None:
@@ -190,7 +187,7 @@ def _train(
         if prepared:
             writer = prepared.open()  # creates a new file
             here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
-            _greet(ranks, prepared, here, say)
+            _greet(ranks, prepared, here)
             writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
             notes = note_code(job.config.tables(), digests())
     if not writer or not prepared:
@@ -213,7 +210,7 @@ def _train(
             note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
 
 
-def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str], say: Say) -> None:
+def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str]) -> None:
     """Print the generations and the number of ranks, with warnings."""
     config, first = prepared.config, int(prepared.state["generation"])
     size = config.population.size

@@ -359,12 +359,12 @@ class Run(Mapping[str, Series]):
         generation = self.number_of(generation)
         if not 0 <= index < self.config.population.size:
             raise IndexError(f"individual {index} is not among the {self.config.population.size} of {self.path}")
-        self.check_generation(generation)
         if self._noise is None:
             noise = Noise(self.config.noise_seed, self.config.noise.size)
             self.check_noise(noise)
             self._noise = noise
         if self._rebuilt is None or self._rebuilt[0] != generation:  # many individuals: read their generation once
+            self.check_generation(generation)
             self._rebuilt = generation, self.learned(generation), self.draw(generation)
         _, learned, draw = self._rebuilt
         return self.config.population.individual(learned, draw, index, self._noise)
