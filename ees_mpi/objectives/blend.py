@@ -32,6 +32,11 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
 
+def of_any(name: str) -> property:
+    """Return a property: whether a property of any part is true."""
+    return property(lambda self: any(getattr(part, name) for _, part in self.members))
+
+
 class Blend(Objective, frozen=True):
     """Adds up the weights of its parts."""
 
@@ -60,15 +65,14 @@ class Blend(Objective, frozen=True):
             for part in self.parts
         ]
 
+    uses_torch = of_any("uses_torch")
+    uses_fitness = of_any("uses_fitness")
+    remembers = of_any("remembers")
+
     @property
     def headline(self) -> str:
         """Return the metric of the first part."""
         return self.members[0][1].headline
-
-    @property
-    def uses_torch(self) -> bool:
-        """Return whether any part needs torch."""
-        return any(part.uses_torch for _, part in self.members)
 
     @property
     def bandwidth(self) -> float | None:
@@ -76,19 +80,9 @@ class Blend(Objective, frozen=True):
         return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
 
     @property
-    def uses_fitness(self) -> bool:
-        """Return whether any part uses the fitness."""
-        return any(part.uses_fitness for _, part in self.members)
-
-    @property
     def starts(self) -> int:
         """Return the starts that the most demanding part needs."""
         return max(part.starts for _, part in self.members)
-
-    @property
-    def remembers(self) -> bool:
-        """Return whether any part has a memory."""
-        return any(part.remembers for _, part in self.members)
 
     def check(self) -> None:
         for _, part in self.members:

@@ -111,7 +111,8 @@ class _Evaluator:
             part = slice(window.start + start, window.start + stop)
             return _Evaluator(self.tile, {**self.windows, axis: part}, own, known, self.checked).value(node)
 
-        return tiled(make, self._size(axis), rows, node.axes.index(axis), tensors)
+        size, dim = self._size(axis), node.axes.index(axis)
+        return _Tiled.apply(make, size, rows, dim, *tensors)  # type: ignore[no-untyped-call]
 
     def _size(self, axis: Stochastic) -> int:
         window = self.windows.get(axis, slice(0, axis.count))
@@ -151,14 +152,10 @@ def ratio_mean(values: Tensor, log_density: Tensor, reference: Tensor | None = N
     return (values * likelihood_ratio(log_density, reference)).mean(dim)
 
 
-def tiled(make: Make, size: int, rows: int, dim: int, tensors: Sequence[Tensor]) -> Tensor:
-    """Return `size` rows along `dim`; everything in a tile that requires a gradient must come from `tensors`."""
-    return _Tiled.apply(make, size, rows, dim, *tensors)  # type: ignore[no-untyped-call]
-
-
 class _Tiled(torch.autograd.Function):
     """Computes one tile of rows at a time, to save memory; the backward pass computes each tile again.
 
+    The result has `size` rows along `dim`. Everything in a tile that requires a gradient must come from `tensors`.
     There is one autograd node for all tiles, and no tensor outlives its tile: small tensors between large ones would
     keep the allocator from reusing memory. Derivatives of higher order are correct, but keep all tiles in memory. Torch
     refuses forward mode and the transforms of torch.func.
