@@ -10,7 +10,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any
@@ -55,20 +55,12 @@ def on_path(module: str, from_file: bool) -> Iterator[None]:
     it imports, but nobody has installed, could be anything in other folders.
     """
     importlib.invalidate_caches()  # the user may have just written the file
-    alone = not _added
-    if alone:
-        _added.append([])
-    folders = _folders(module) if from_file else [*FOLDERS, ""]
-    fresh = [folder for folder in dict.fromkeys(folders) if folder not in sys.path]
-    sys.path += fresh
-    _added[-1] += fresh
-    try:
+    with nullcontext() if _added else searching(*FOLDERS, runs=RUN_FOLDERS):
+        folders = _folders(module) if from_file else [*FOLDERS, ""]
+        fresh = [folder for folder in dict.fromkeys(folders) if folder not in sys.path]
+        sys.path += fresh
+        _added[-1] += fresh
         yield
-    finally:
-        if alone:
-            for folder in _added.pop():
-                with suppress(ValueError):
-                    sys.path.remove(folder)
 
 
 def places(run_files: bool) -> str:
