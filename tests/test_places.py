@@ -6,6 +6,7 @@ from pathlib import Path
 
 import heritability
 import numpy as np
+import page_tables as tables
 import places
 import pytest
 import results
@@ -104,6 +105,22 @@ def test_an_ant_in_bullet_is_compared_with_the_same_mutations_and_starts_of_the_
         assert which == ("four", 9) and (replica["mutations"], replica["starts"]) == (20, 4)
         assert bullet["share"] == pytest.approx(replica["share"], abs=0.01)
         assert bullet["alike"] == pytest.approx(sign, abs=0.01)
+
+
+def test_what_is_passed_on_stands_beside_the_older_number_with_its_interval() -> None:
+    name, cells = "ant-maxent-authors-four-mujoco-seed9", ("realised", "realised_low", "realised_high")
+    measured = [
+        {"mean": mean, "engine": engine, **dict(zip(cells, values, strict=True))}
+        for mean, engine, values in (
+            (name, "bullet", ("0.3", "", "")),
+            (name, "mujoco", ("0.24", "", "")),
+            (f"{name}-again", "mujoco", ("0.25", "0.09", "0.42")),
+            ("ant-maxent-authors-mujoco-seed9", "bullet", ("0.1", "", "")),  # ranks: not measured again
+        )
+    ]
+    *_, row = tables.passed_on(measured).strip().splitlines()
+    assert row == "| whitening, four own starts, seed 9 | 24 % | 25 % (9 to 42) | 30 % |"
+    assert len(tables.passed_on(measured).strip().splitlines()) == 3
 
 
 def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:
