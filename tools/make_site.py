@@ -65,6 +65,7 @@ CSS = """.md-typeset img { max-width: 100%; }
 .md-typeset :is(td, th):first-child code { overflow-wrap: normal; word-break: normal; }
 .md-typeset table:not([class]):has(th:nth-child(8)) { font-size: .55rem; }
 .md-typeset table:not([class]):has(th:nth-child(8)) :is(td, th) { min-width: 0; padding: .4em .35em; }
+@media (min-width: 44rem) { .md-typeset td:first-child wbr { display: none; } }
 .doc-contents { margin-left: .6rem; padding-left: .8rem; border-left: 1px solid var(--md-default-fg-color--lightest); }
 @media (max-width: 44rem) {
   .md-typeset .headerlink { display: none; }

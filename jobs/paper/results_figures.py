@@ -319,7 +319,7 @@ def draw_two_starts(found: Arms) -> Figure:
                 label = f"{'two starts' if ARMS[arm] == 2 else 'one start'}, {'Bullet' if bullet else 'replica'}"
                 how = {"color": color, "markersize": 4, "linestyle": "none", "label": label}
                 panel.plot(places, values, marker="x" if bullet else "o", **how)
-        panel.set_xticks(range(len(ARMS)), [arm.replace("-", "-\n") for arm in ARMS], fontsize=7)
+        panel.set_xticks(range(len(ARMS)), [arm.replace("-", "-\n").replace("able", "-\nable") for arm in ARMS])
         panel.set(
             title=f"cheetah: heritable {title}",
             xlim=(-0.5, len(ARMS) - 0.5),
