@@ -7,6 +7,7 @@ and state that a rollout leaves behind are found.
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 
 import numpy as np
 
@@ -64,18 +65,15 @@ def _evaluate(
 ) -> dict[int, Floats]:
     """Evaluate this rank's individuals in a new evaluator; return the rows of all ranks on every rank, by index."""
     task, observed, rows = config.task, config.task.observation_dim, []
-    with ranks.together(), located(f"generation {state.generation}"):
-        evaluator = task.open(config.run.seed)
-        try:
-            for index in mine:
-                if ranks.stopping() or time.monotonic() > until:
-                    break
-                next(seeded(evaluator, config, state.generation, index))
-                outcome = evaluator.evaluate(index, people[index], *state.observation_mean_std(), observed > 0)
-                sums = np.zeros(1 + 2 * observed) if outcome.observations is None else outcome.observations
-                rows.append([*pack([outcome], task.behavior_dim)[0], *sums])
-        finally:
-            evaluator.close()
+    where = located(f"generation {state.generation}")
+    with ranks.together(), where, closing(task.open(config.run.seed)) as evaluator:
+        for index in mine:
+            if ranks.stopping() or time.monotonic() > until:
+                break
+            next(seeded(evaluator, config, state.generation, index))
+            outcome = evaluator.evaluate(index, people[index], *state.observation_mean_std(), observed > 0)
+            sums = np.zeros(1 + 2 * observed) if outcome.observations is None else outcome.observations
+            rows.append([*pack([outcome], task.behavior_dim)[0], *sums])
     width = LEADING + task.behavior_dim + 1 + 2 * observed
     return {int(row[0]): row for row in ranks.allgather(np.array(rows, np.float64).reshape(len(rows), width))}
 

@@ -5,12 +5,13 @@ import os
 import shlex
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ees_mpi import machine
+from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
@@ -93,17 +94,9 @@ def run_session(
             if prepared and config.noise.size >= LARGE_TABLE and config.method.name != "maml":
                 say(f"{prepared.path}: a table of {config.noise.size:,} random numbers is being made")
             fingerprint = machine.fingerprint(uses_torch(config))
-            ranks.check_alike(fingerprint)
-            with before_rollouts():
-                sizes = repr((axis_sizes(config), config.task.device)).encode()
-                ranks.check_same(hashlib.sha256(sizes).digest(), "the task, in its sizes or its device,")
-                config.method.check(config.task, config.population)  # a module may be missing on one node only
-                job = open_job(config, ranks)
-            ranks.run_file = Path(received["path"]).absolute()
-            try:
+            with closing(_opened(ranks, config, fingerprint)) as job:
+                ranks.run_file = Path(received["path"]).absolute()
                 _train(job, State.from_arrays(received["state"]), prepared, fingerprint, callback, curves)
-            finally:
-                job.close()
         with ranks.together():
             release(fold=True)
     except EesError as error:
@@ -169,6 +162,16 @@ def _check_there(ranks: Ranks, prepared: PreparedRun | None) -> None:
     with ranks.together():
         if prepared and not prepared.path.exists():
             raise RunFileError(f"{prepared.path} was removed while this run was writing; its generations are not saved")
+
+
+def _opened(ranks: Ranks, config: Config, fingerprint: dict[str, str]) -> Job:
+    """Check that all ranks compute alike, and open the job of the run on each of them."""
+    ranks.check_alike(fingerprint)
+    with before_rollouts():
+        sizes = repr((axis_sizes(config), config.task.device)).encode()
+        ranks.check_same(hashlib.sha256(sizes).digest(), "the task, in its sizes or its device,")
+        config.method.check(config.task, config.population)  # a module may be missing on one node only
+        return open_job(config, ranks)
 
 
 def _train(
