@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import threadpoolctl
 
 from ees_mpi import machine
 
@@ -27,6 +28,21 @@ from ees_mpi.noise import BLOCK, Noise  # noqa: E402
 from ees_mpi.registry.search import FOLDERS, RUN_FOLDERS  # noqa: E402
 
 os.environ["XDG_STATE_HOME"] = str(Path(SESSIONS.name, "state"))  # nothing is noted in the home of who runs the tests
+
+# A search for the libraries that have threads takes milliseconds, and a test makes several: here only after an import.
+_search, _found = threadpoolctl.ThreadpoolController._load_libraries, dict[frozenset[str], list[Any]]()
+
+
+def _search_after_imports(self: threadpoolctl.ThreadpoolController) -> None:
+    modules = frozenset(sys.modules)
+    if modules not in _found:
+        _search(self)
+        _found.clear()
+        _found[modules] = self.lib_controllers
+    self.lib_controllers = list(_found[modules])
+
+
+threadpoolctl.ThreadpoolController._load_libraries = _search_after_imports
 
 # Where pybullet cannot be installed, a stand-in notes who imports it, in this process or in one that a test starts. A
 # test that fails after that is skipped.
