@@ -255,8 +255,9 @@ def test_a_program_goes_on_from_its_file_with_the_same_bits_on_any_number_of_ran
     program, words = PROGRAMS / name, (task, *WORDS[name], "--steps", 5)
     alone, saved = digests(program, *words), inside / "search.npz"
     assert len(alone) == (2 if name == "nsr.py" else 1)
-    digests(program, *words, "--generations", 2, "--out", saved, ranks=3)
-    assert digests(program, *words, "--out", saved, ranks=2) == alone
+    first, second = (3, 2) if task == "walker" else (2, None)  # ranks of their own start and import in seconds
+    digests(program, *words, "--generations", 2, "--out", saved, ranks=first)
+    assert digests(program, *words, "--out", saved, ranks=second) == alone
     assert [path.name for path in inside.glob("search*")] == ["search.npz"]
 
 
