@@ -1,9 +1,7 @@
 """`ees-mpi measure`: the evolvability of a policy that was trained elsewhere."""
 
 import itertools
-import json
 import pickle
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +10,11 @@ import pytest
 from safetensors.numpy import save_file
 from support.evil import Evil
 from support.program import done, info, refusal, sets
-from support.run_files import assert_same_bits, edited
+from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.labels import stds, subject
+from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.numbers.measures import Settings, best_of
 from ees_mpi.analysis.numbers.summaries import table_of_stds
 from ees_mpi.analysis.offspring import Offspring
@@ -249,14 +247,3 @@ def test_best_of_is_the_mean_over_all_choices() -> None:
         best = [(x[list(chosen)] @ directions).max(axis=0).mean() for chosen in itertools.combinations(range(7), 3)]
         assert best_of(offspring, Settings(), 3) == pytest.approx(np.mean(best))
         assert np.isnan(best_of(offspring, Settings(), 8)), "no 8 can be chosen from 7"
-
-
-def test_a_file_of_an_older_version_is_the_same_study(numpy_network: Path, tmp_path: Path) -> None:
-    older = Path(shutil.copy(numpy_network, tmp_path / "older.h5"))
-    with edited(older) as file:
-        note = json.loads(file.attrs["started_from"])
-        assert note.pop("setting") == {"std": [0.02, 0.2]}
-        file.attrs["kind"], file.attrs["started_from"] = "measure", json.dumps(note)
-    with open_run(numpy_network) as new, open_run(older) as old:
-        assert subject(old) == subject(new) and not subject(old).trained
-        assert stds(old) == pytest.approx(stds(new))
