@@ -28,7 +28,7 @@ BEGIN = {  # presets to begin with, and what to expect of each
     "cheetah-maxent-authors-laptop": "A cheetah whose mutations run left and right: 11 minutes on two cores",
     "gymnasium-ant-maxent-laptop": "An ant whose mutations walk in many directions, without pybullet: half an hour",
     "cheetah-maxent-authors": "The paper's cheetah in full: a cluster, or a GPU with --set task.engine=mujoco",
-    "ant-maxent-heritable": "An ant whose mutations walk reliably in many directions: a cluster, or a GPU as above",
+    "ant-maxent-heritable": "An ant whose mutations do the same from other starts: a cluster, or a GPU as above",
 }
 PRESETS = {  # headings, and what the names under them have; the last heading that fits is taken
     "The paper's experiments, by its text": "",

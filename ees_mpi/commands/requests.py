@@ -55,7 +55,7 @@ Overwrite = Annotated[bool, Option("Replace an existing file.")]
 Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]
 Trust = Annotated[bool, Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust")]
 Cell = Annotated[float, Option("Side of a grid cell, for coverage.", POSITIVE)]
-Json = Annotated[bool, Option("One JSON object, or a list of them.", usage="--json")]
+Json = Annotated[bool, Option("Print JSON.", usage="--json")]
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -101,6 +101,7 @@ def others(rows: Sequence[Row]) -> Numbers:
         key = f"adapt.{'' if whose == '-' else f'{whose}.'}{name}.{length}"
         found[key] = float(np.mean(tables.adapted(runs)))
         found[f"{key}.wrong"], found[f"{key}.starts"] = tables.wrong_side(runs)
+    found["adapt.same-seeds.wrong"], _ = tables.wrong_side([*group(rows, SIX, "cheetah", MAXENT).values()])
     for name in (MAXVAR, MAXENT, "MAML"):
         runs = select(rows, robot="cheetah", algorithm=name, kind="sample", engine="mujoco", std="0.02")
         runs = [row for row in runs if row["rules"] == "released" or name == "MAML"]

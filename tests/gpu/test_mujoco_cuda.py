@@ -256,6 +256,24 @@ def test_the_papers_robots_repeat_bit_by_bit(preset: str, tmp_path: Path) -> Non
         assert one["state_sha256"][-1] == two["state_sha256"][-1]
 
 
+@pytest.mark.parametrize(
+    ("preset", "changed", "digest"),
+    [
+        ("cheetah-maxent-authors", {}, b"1368a93e76"),
+        ("ant-maxent-authors", {"objective.normalization": "whiten", "task.starts": "own"}, b"e745b90f3c"),
+    ],
+)
+def test_an_h200_has_the_bits_of_two_other_machines(
+    preset: str, changed: dict[str, Any], digest: bytes, tmp_path: Path
+) -> None:
+    """Digests of six generations on two machines with Xeon cores; they change with `machine.GPU_KERNELS`."""
+    six = {"task.engine": "mujoco", "task.device": "cuda", "run.generations": 6, "run.seed": 9, **changed}
+    with train(preset, tmp_path / "run.h5", settings=six) as run:
+        if run.machine(0)["gpu"] != "NVIDIA H200":
+            pytest.skip(f"the digests are those of an H200, not of {run.machine(0)['gpu']}")
+        assert run["state_sha256"][-1].startswith(digest)
+
+
 @pytest.mark.parametrize("starts", ["own", "common", "fixed"])
 @pytest.mark.parametrize("robot", PAPER)
 def test_each_start_gives_about_what_the_cpu_gives_and_is_verified(robot: str, starts: str, tmp_path: Path) -> None:
