@@ -26,6 +26,7 @@ ONE_RULE: dict[str, tuple[str, ...]] = {
     "standard ES, the text's rules": (STANDARD, "text"),
 }
 ARM_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
+MANY = "-many"  # ends the name of a larger sample of a mean that has one already
 LAPTOP = "laptop: "  # begins the names of arms at laptop scale
 ARMS = WORK["arms"]  # of the third and the fourth plan, in the order of the tables
 
@@ -137,10 +138,11 @@ def bullet(rows: Sequence[Row]) -> str:
     """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, and sides or ring."""
     homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
     groups: dict[str, list[tuple[Row, Row]]] = {}
-    for row in select(rows, kind="sample", engine="bullet", population="100"):
-        if home := homes.get(row["start_digest"]):
+    for row in select(rows, kind="sample", engine="bullet"):
+        if (home := homes.get(row["start_digest"])) and not row["run"].endswith(MANY):
             length = f", {home['generations']} generations" if int(home["generations"]) < 95 else ""
-            whose = RULES.get(home["rules"], f"text's rules but {home['changed']}")
+            other = "whitening" if home["changed"] == rules.WHITENED else f"text's rules but {home['changed']}"
+            whose = RULES.get(home["rules"], other)
             groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}{length}", []).append((row, home))
     table = []
     for name, pairs in sorted(groups.items(), reverse=True):
