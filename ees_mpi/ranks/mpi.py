@@ -179,6 +179,7 @@ class MpiRanks(Ranks):
         self.abort(1)
 
     def abort(self, code: int) -> NoReturn:
+        time.sleep(process.READ_SECONDS)  # MPICH's mpirun discards what it has not read by then
         MPI.COMM_WORLD.Abort(code)
         os._exit(code)
 

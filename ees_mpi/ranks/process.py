@@ -23,6 +23,7 @@ DEFAULT_MINUTES = 5.0
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
 STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
 TURN_SECONDS, MAX_TURN = 0.5, 8.0  # between the last messages of two ranks
+READ_SECONDS = 0.1  # between the last message of a rank and the end of the job
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
 WHEN_TERMINATED: list[Callable[[], None]] = []  # called in the handler of SIGTERM
