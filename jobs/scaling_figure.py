@@ -70,7 +70,7 @@ def draw(found: Data) -> Figure:
             if mine:
                 draw_kind(left, right, kind, mine)
         left.set(title=f"{NAMES.get(engine, engine)}: thousand steps per second", xlabel="ranks", yscale="log")
-        right.set(title="efficiency: rate per rank, over that of the fewest ranks", xlabel="ranks", ylim=(0, None))
+        right.set(title="efficiency: rate per rank, the fewest ranks being 1", xlabel="ranks", ylim=(0, None))
         for panel in (left, right):
             panel.set_xscale("log")
             panel.set_xticks(shown := counts[:: -(-len(counts) // 8)], [str(count) for count in shown])
@@ -86,6 +86,7 @@ def draw_kind(left: Any, right: Any, kind: str, rows: Sequence[Data]) -> None:
     """Draw one kind of scaling: points with bars from the lowest to the highest repetition."""
     color, marker, label = LOOKS[kind]
     ranks = [row["ranks"] for row in rows]
+    beside = [count * (0.97 if kind == STRONG else 1.03) for count in ranks]  # the bars would hide each other
     unit = rows[0]["rate"] / ranks[0]
     for panel, scales in ((left, [1000.0] * len(rows)), (right, [unit * count for count in ranks])):
         middle = [row["rate"] / scale for row, scale in zip(rows, scales, strict=True)]
@@ -93,7 +94,7 @@ def draw_kind(left: Any, right: Any, kind: str, rows: Sequence[Data]) -> None:
             [abs(row[end] - row["rate"]) / scale for row, scale in zip(rows, scales, strict=True)]
             for end in ("lowest", "highest")
         ]
-        panel.errorbar(ranks, middle, spread, color=color, marker=marker, markersize=3, capsize=2, label=label)
+        panel.errorbar(beside, middle, spread, color=color, marker=marker, markersize=3, capsize=2, label=label)
 
 
 def save_figure(found: Data, path: Path) -> None:

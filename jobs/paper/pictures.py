@@ -39,9 +39,9 @@ FILMS = {  # trained means of the shelf, and options of `replay`
     "cheetah": ("cheetah-maxent-released-seed7", "--seconds", "6", "--size", "860x260"),
 }
 RING = ("released-d", "ant-maxent-authors-mujoco-seed6")  # the block and the run of the ant of the film
-HERITABLE = {  # of heritable.png: the title of a panel, the block and the measurement
-    "trained from one start": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed6-starts"),
-    "trained from four starts": ("ant-starts", "ant-maxent-authors-four-mujoco-seed9-starts"),
+HERITABLE = {  # of heritable.png: the title of a panel; the block, the measurement, where the radii stand
+    "trained from one start": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed6-starts", 18),
+    "trained from four starts": ("ant-starts", "ant-maxent-authors-four-mujoco-seed9-starts", -25),
 }
 DIRECTIONS = 10
 MUTATIONS, STARTS, FILMED = 30, range(1, 5), range(5, 9)  # of heritable.gif: candidates, starts that choose and show
@@ -66,13 +66,17 @@ def shade_of(direction: float) -> tuple[float, ...]:
     return shade(color_of(direction, 0.74, 0.145))
 
 
-def draw_floor(axes: Any, reach: float, circles: Iterable[int]) -> None:
-    """Draw circles around the start with their radii, without axes."""
+def draw_floor(axes: Any, reach: float, circles: Iterable[int], toward: float) -> None:
+    """Draw circles around the start, without axes; their radii stand in the direction `toward`, in degrees."""
     from matplotlib.patches import Circle
+    from matplotlib.patheffects import withStroke
 
+    x, y = np.cos(np.radians(toward)), np.sin(np.radians(toward))
+    edge = [withStroke(linewidth=3, foreground=shade(FLOOR))]  # to be read on the dots, too
+    how: dict[str, Any] = {"ha": "center", "va": "center", "size": 11, "path_effects": edge}
     for radius in circles:
         axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=shade(LINES)))
-        axes.text(radius * 0.707, -radius * 0.707, str(radius), color=shade(TEXT), ha="center", va="center", size=9)
+        axes.text(radius * x, radius * y, str(radius), color=shade(TEXT), **how)
     axes.plot(0, 0, "+", color=shade(TEXT))
     axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
     axes.set_axis_off()
@@ -87,7 +91,7 @@ def ring() -> None:
     circles = [mark for mark in MARKS if mark < reach]
     figure = pyplot.figure(figsize=(4.2, 4.2), facecolor=shade(FLOOR))
     axes = figure.add_axes((0, 0, 1, 1))
-    draw_floor(axes, reach, circles)
+    draw_floor(axes, reach, circles, 35)
     axes.scatter(*ends.T, s=5, linewidths=0, color=[shade_of(hue) for hue in np.arctan2(*ends.T[::-1]).tolist()])
     figure.savefig(PICTURES / "ring.png", dpi=100, facecolor=shade(FLOOR))
 
@@ -95,14 +99,14 @@ def ring() -> None:
 def heritable() -> None:
     """Draw where ten mutations of two ants end from starts that did not choose them."""
     figure, panels = pyplot.subplots(1, 2, figsize=(8.4, 4.4), facecolor=shade(FLOOR), sharex=True, sharey=True)
-    for axes, (title, (block, name)) in zip(panels, HERITABLE.items(), strict=True):
+    for axes, (title, (block, name, toward)) in zip(panels, HERITABLE.items(), strict=True):
         places = np.asarray(read_by_start(RESULTS / f"{block}.h5")[name], np.float64)  # [mutation, start, 2]
         half = places.shape[1] // 2
         for hue in np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS:
-            toward = places[:, :half].mean(axis=1) @ np.array([np.cos(hue), np.sin(hue)])
-            axes.scatter(*places[np.nanargmax(toward), half:].T, s=22, linewidths=0, color=[shade_of(float(hue))])
-        draw_floor(axes, 35, (10, 20, 30))
-        axes.set_title(title, color=shade(TEXT), size=12)
+            away = places[:, :half].mean(axis=1) @ np.array([np.cos(hue), np.sin(hue)])
+            axes.scatter(*places[np.nanargmax(away), half:].T, s=22, linewidths=0, color=[shade_of(float(hue))])
+        draw_floor(axes, 35, (10, 20, 30), toward)
+        axes.set_title(title, color=shade(TEXT), size=13)
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.92, wspace=0.02)
     figure.savefig(PICTURES / "heritable.png", dpi=100, facecolor=shade(FLOOR))
 

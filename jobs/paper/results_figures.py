@@ -141,7 +141,8 @@ def draw_places(panel: Any, parts: Sequence[tuple[Floats, str]], reach: float) -
     """Draw final places in the plane, each part in its color, and the start."""
     for places, color in parts:
         panel.scatter(*places.T, s=3, color=color, alpha=0.4, linewidths=0, rasterized=True)
-    panel.plot(0, 0, marker="+", color="#d55e00", markersize=7, markeredgewidth=1.3)
+    panel.plot(0, 0, marker="+", color="white", markersize=9, markeredgewidth=3)
+    panel.plot(0, 0, marker="+", color="black", markersize=7, markeredgewidth=1.3)
     panel.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal")
 
 
@@ -158,8 +159,8 @@ def draw_ratio(runs: Sequence[Known]) -> Figure:
     figure, (panel,) = grid(1, 1, 2.6)
     figure.set_figwidth(SMALL)
     ends = {
-        ("released", "MaxEnt"): 1.0,
-        ("released", "MaxVar"): 0.84,
+        ("released", "MaxEnt"): 1.03,
+        ("released", "MaxVar"): 0.8,
         ("text", "MaxEnt"): 0.53,
         ("text", "MaxVar"): 0.4,
     }
@@ -170,9 +171,12 @@ def draw_ratio(runs: Sequence[Known]) -> Figure:
         if (rules, name) == ("released", "MaxEnt"):
             panel.fill_between(x, same.min(axis=0), same.max(axis=0), color=color, alpha=0.15, linewidth=0)
         panel.plot(x, np.median(same, axis=0), color=color, linestyle="-" if rules == "released" else ":", linewidth=2)
-        panel.text(x[-1] + 4, height, f"{name}, {RULES[rules]}", color=DARK.get(name, color), va="center")
-        mark = {"color": color, "marker": "<", "linestyle": "none", "clip_on": False, "markersize": 6}
-        panel.plot(1.02, PAPERS[name], transform=panel.get_yaxis_transform(), **mark)
+        words = f"{name}, {RULES[rules]}" + (f"\n(paper: {PAPERS[name]:.2f})" if rules == "released" else "")
+        panel.text(x[-1] + (9 if rules == "released" else 4), height, words, color=DARK.get(name, color), va="center")
+        if rules == "released":
+            mark = {"color": color, "marker": "<", "linestyle": "none", "clip_on": False, "markersize": 5}
+            side = 1.025 if name == "MaxEnt" else 1.06  # they would hide each other
+            panel.plot(side, PAPERS[name], transform=panel.get_yaxis_transform(), **mark)
     panel.axhline(1.0, color="0.5", linewidth=0.5)
     panel.set(xlabel="generation", ylabel="distance over that of standard ES", xlim=(0, 100), ylim=(0, 1.2))
     return figure
@@ -253,7 +257,7 @@ def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
     figure, (left, right, shares) = grid(3, 3, 2.4)
     for place, (name, runs) in enumerate(lines.items()):
         windows = np.stack([np.reshape(run["cosine"], (-1, WINDOW)) for run in runs])  # [seed, window, generation]
-        x = WINDOW * np.arange(windows.shape[1]) + WINDOW / 2 - 0.5 + 0.3 * (place - 2)
+        x = WINDOW * np.arange(windows.shape[1]) + WINDOW / 2 - 0.5 + 0.6 * (place - 2)
         error = 2 * windows.std(axis=(0, 2), ddof=1) / np.sqrt(windows.shape[0] * WINDOW)
         left.errorbar(x, 100 * windows.mean(axis=(0, 2)), 100 * error, **look(place), marker=".", label=name)
         if "fitness" not in name:
@@ -261,7 +265,7 @@ def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
             right.semilogy(np.arange(len(steps)), steps, **look(place))
             _draw_shares(shares, measured, name.removesuffix(", its own"), place)
     left.axhline(0.0, color="0.5", linewidth=0.5, linestyle=":")
-    left.set(xlabel="generation", ylabel="cosine of half gradients, %")
+    left.set(xlabel="generation", ylabel="cosine of half gradients, %", xlim=(0, 30), xticks=range(0, 31, 10))
     right.set(xlabel="generation", ylabel="length of the step, nats")
     shares.set(
         xlabel="mean, and N",
@@ -295,7 +299,7 @@ def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
             values = column(rows, name)
             color = COLORS["MaxEnt" if "own" in training else "MaxVar"]
             apart = place + 0.12 * (np.arange(len(values)) - (len(values) - 1) / 2)  # equal numbers are seen, too
-            panel.plot(values, apart, color=color, marker="o", markersize=4, linestyle="none")
+            panel.plot(values, apart, color=color, marker="o", markersize=4, linestyle="none", clip_on=False, zorder=3)
         panel.set(title=title, xlim=(0, None))
         panel.grid(axis="x", linewidth=0.3)
     panels[1].set(xlim=(0, 1), xticks=(0, 0.5, 1))
@@ -309,7 +313,8 @@ def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
 
 def draw_two_starts(found: Arms) -> Figure:
     """Draw heritable variance and share of the cheetahs of that experiment: a mark for each seed and engine."""
-    figure, panels = grid(2, 2, 2.4)
+    figure, panels = grid(2, 2, 0.6 + 0.38 * len(ARMS), sharey=True)
+    figure.set_figwidth(6.5)
     for panel, (name, title) in zip(panels, (("heritable", "variance"), ("share", "share")), strict=True):
         for (robot, bullet, arm), seeds in found.items():
             if robot == "cheetah":
@@ -317,13 +322,11 @@ def draw_two_starts(found: Arms) -> Figure:
                 values = [float(seeds[seed][name]) for seed in sorted(seeds)]
                 color = COLORS["MaxEnt" if ARMS[arm] == 2 else "MaxVar"]
                 label = f"{'two starts' if ARMS[arm] == 2 else 'one start'}, {'Bullet' if bullet else 'replica'}"
-                how = {"color": color, "markersize": 4, "linestyle": "none", "label": label}
-                panel.plot(places, values, marker="x" if bullet else "o", **how)
-        panel.set_xticks(range(len(ARMS)), [arm.replace("-", "-\n").replace("able", "-\nable") for arm in ARMS])
-        panel.set(
-            title=f"cheetah: heritable {title}",
-            xlim=(-0.5, len(ARMS) - 0.5),
-            ylim=(0, 1.02 if name == "share" else None),
-        )
+                how = {"color": color, "markersize": 4, "linestyle": "none", "label": label, "clip_on": False}
+                panel.plot(values, places, marker="x" if bullet else "o", zorder=3, **how)
+        panel.set(title=f"cheetah: heritable {title}", xlim=(0, 1 if name == "share" else None))
+        panel.grid(axis="x", linewidth=0.3)
+    panels[0].set_yticks(range(len(ARMS)), ARMS)
+    panels[0].invert_yaxis()
     explain(figure, panels)
     return figure
