@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the pictures of the README and of docs heritability, in `jobs/paper/pictures`.
+"""Make the pictures of the README and of docs heritability and replica, in `jobs/paper/pictures`.
 
     python jobs/paper/pictures.py        # about three minutes on one core
 
@@ -9,8 +9,9 @@ ring has the positions of the last generation that `jobs/paper/results` keeps of
 `heritable.png` has ten mutations of two ants, one trained from one start and one from four: of six runs each, the
 lower of the two in the middle by heritable variance. For each of ten directions it takes the mutation that goes
 farthest that way on average over starts 1 to 10, and shows where this mutation ends from starts 11 to 20, in the colour
-of the direction. `heritable.gif` films three mutations of the second ant from four starts each, in Bullet; four other
-starts have chosen them.
+of the direction. `replica.png` has the cheetah and the ant of the films, without mutation, in both engines.
+`heritable.gif` films three mutations of the second ant from four starts each, in Bullet; four other starts have chosen
+them.
 """
 
 import subprocess
@@ -43,6 +44,15 @@ HERITABLE = {  # of heritable.png: the title of a panel; the block, the measurem
     "trained from one start": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed6-starts", 18),
     "trained from four starts": ("ant-starts", "ant-maxent-authors-four-mujoco-seed9-starts", -25),
 }
+ENGINES = {  # of replica.png: their names and looks
+    "bullet": ("Bullet", {"facecolor": "#9fc9e3", "edgecolor": "none"}),
+    "mujoco": ("replica in MuJoCo", {"facecolor": "none", "edgecolor": "#c04a00", "linewidth": 1.0}),
+}
+SEEN = {  # of replica.png: the second axis, half of the width, and the point of view
+    "cheetah": (2, 1.1, "height"),
+    "ant": (1, 1.7, "y (from above)"),
+}
+MOMENTS = (0, 1, 2, 3)  # seconds
 DIRECTIONS = 10
 MUTATIONS, STARTS, FILMED = 30, range(1, 5), range(5, 9)  # of heritable.gif: candidates, starts that choose and show
 EVERY = 8  # steps from frame to frame
@@ -111,11 +121,63 @@ def heritable() -> None:
     figure.savefig(PICTURES / "heritable.png", dpi=100, facecolor=shade(FLOOR))
 
 
+def read_mean(mean: str) -> tuple[str, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Return the config, the parameters and the observation statistics of a trained mean of the shelf."""
+    with np.load(ees_mpi.shelf(mean)) as policy:
+        parameters = np.concatenate([policy[f"layer{k}"].ravel() for k in range(len(policy["layers"]))])
+        return str(policy["config"]), parameters, (policy["observation_mean"], policy["observation_std"])
+
+
+def walk(robot: str, engine: str) -> tuple[np.ndarray, float]:
+    """Return the limbs, [step, limb, 7], of the trained mean of a film in an engine, and the seconds of a step."""
+    _, parameters, statistics = read_mean(FILMS[robot][0])
+    settings = [f"task.engine={engine}", *(["task.device=cpu"] if engine == "mujoco" else []), "task.steps=200"]
+    frames: list[np.ndarray] = []
+    with closing(configs.load(f"{robot}-maxent-authors", settings).task.open(0)) as task:
+        task.on_step = lambda step: frames.append(task.limbs())
+        task.evaluate(0, parameters, *statistics, False)
+        return np.array(frames), task.step_seconds
+
+
+def replica() -> None:
+    """Draw the same cheetah and the same ant in both engines, one over the other, at some moments of a walk."""
+    from matplotlib.patches import Patch
+
+    pyplot.rcParams.update({"font.size": 12, "axes.titlesize": 12})
+    figure, panels = pyplot.subplots(2, len(MOMENTS), figsize=(9, 5.0), layout="constrained", height_ratios=(0.6, 1))
+    for row, robot, (side, reach, words) in zip(panels, SEEN, SEEN.values(), strict=True):
+        walks = {engine: walk(robot, engine) for engine in ENGINES}
+        for panel, moment in zip(row, MOMENTS, strict=True):
+            for engine, (_, look) in ENGINES.items():
+                limbs, seconds = walks[engine]
+                for limb in limbs[round(moment / seconds)]:
+                    panel.fill(*capsule(limb[[0, side]], limb[[3, 3 + side]], limb[6]), **look)
+            now = [limbs[round(moment / seconds)] for limbs, seconds in walks.values()]
+            x, y = np.mean(now, axis=(0, 1))[[0, side]]
+            low, high = (-0.1, 1.2) if robot == "cheetah" else (y - reach, y + reach)
+            panel.set(xticks=range(-9, 3), yticks=range(-7, 3), aspect="equal")
+            panel.set(xlim=(x - reach, x + reach), ylim=(low, high))
+            if robot == "cheetah":
+                panel.set_title(f"after {moment} s" if moment else "start")
+        row[0].set_ylabel(words)
+        for panel in row:
+            panel.set_xlabel("x")
+    marks = [Patch(**look, label=label) for label, look in ENGINES.values()]
+    figure.legend(handles=marks, loc="outside lower center", ncols=2, frameon=False)
+    figure.savefig(PICTURES / "replica.png", dpi=100, bbox_inches="tight", pad_inches=0.05)
+
+
+def capsule(one: np.ndarray, other: np.ndarray, radius: float) -> np.ndarray:
+    """Return the outline, [2, n], of the points that lie within `radius` of a line."""
+    hue = np.arctan2(*(other - one)[::-1])
+    half = hue + np.linspace(np.pi / 2, 3 * np.pi / 2, 20)
+    circle = radius * np.stack([np.cos(half), np.sin(half)], axis=1)
+    return np.concatenate([one + circle, other - circle]).T
+
+
 def heritable_film(mean: str) -> None:
     """Film three mutations of an ant from four starts each; a colour is a mutation."""
-    with np.load(ees_mpi.shelf(mean)) as policy:
-        text, statistics = str(policy["config"]), (policy["observation_mean"], policy["observation_std"])
-        center = np.concatenate([policy[f"layer{k}"].ravel() for k in range(len(policy["layers"]))])
+    text, center, statistics = read_mean(mean)
     config = configs.parse(text, ["task.engine=bullet", "task.rollouts=1", "task.starts=fixed"])
     noise = np.random.default_rng(0).standard_normal((MUTATIONS, center.size), np.float32)
     mutations = center + np.float32(config.population.std) * noise
@@ -143,6 +205,7 @@ def heritable_film(mean: str) -> None:
 
 
 if __name__ == "__main__":
+    replica()
     heritable()
     heritable_film("ant-maxent-heritable-seed9")
     ring()

@@ -261,22 +261,28 @@ def starts(runs: Sequence[Run]) -> Figure:
     Of a behaviour that is no place, the first numbers are drawn.
     """
     shown = [
-        (label(run), f"std {std:g}, {axis}", places_of(run, row), number)
+        (label(run), std, axis, places_of(run, row), number)
         for run in runs
         for row, std in enumerate(measured_stds(run))
         for number, axis in enumerate(axis_names(run)[:FIRST])
     ]
     figure, panels = style.grid(len(shown), 4, 2.8)
-    farthest = max(float(np.abs(places).max()) for _, _, places, _ in shown)
+    farthest = max(float(np.abs(places).max()) for *_, places, _ in shown)
     width = 26 if len(shown) > 2 else 44  # characters of a title
-    for panel, (title, axis, places, number) in zip(panels, shown, strict=True):
+    for panel, (title, std, axis, places, number) in zip(panels, shown, strict=True):
         rows = places[np.argsort(places[..., number].mean(axis=1)), :, number]
         image = panel.imshow(rows, "RdBu", aspect="auto", interpolation="none", vmin=-farthest, vmax=farthest)
         found = heritability(places[..., number : number + 1])
-        numbers = f"{axis}: heritable variance {found['heritable']:.3g}, share {found['share']:.2f}"
-        panel.set_title("\n".join(textwrap.fill(line, width) for line in (title, numbers)))
+        lines = (
+            title,
+            f"{axis}, std {std:g}",
+            f"heritable variance {found['heritable']:.3g}, share {found['share']:.2f}",
+        )
+        panel.set_title("\n".join(textwrap.fill(line, width) for line in lines))
         panel.set(xlabel="start", xticks=[], yticks=[])
     for first in panels[::4]:
         first.set_ylabel("mutation, by its mean")
-    figure.colorbar(image, ax=panels, label="final place" if all(map(has_positions, runs)) else "behaviour")
+    axes = {axis for _, _, axis, _, _ in shown}
+    name = axes.pop() if len(axes) == 1 else "final place" if all(map(has_positions, runs)) else "behaviour"
+    figure.colorbar(image, ax=panels, label=name)
     return figure
