@@ -225,18 +225,10 @@ def in_bullet(found: heritability.Engines) -> str:
     """Return the heritable variance and the share of the ants that were measured in Bullet, too, run by run."""
     table = []
     for (arm, seed), pair in found.items():
-        cells = [f"{each['heritable']:.0f}" for each in pair] + [
-            f"{each['share']:.0%}".replace("%", " %") for each in pair
-        ]
+        amounts, shares = ([each[name] for each in pair] for name in ("heritable", "share"))
+        cells = ["{:.0f}, {:.0f}".format(*amounts), "{:.0%}, {:.0%}".format(*shares).replace("%", " %")]
         table.append((f"{ARMS['ant'][arm]}, seed {seed}", *cells, f"{pair[0]['alike']:.2f}"))
-    head = (
-        "how the ant was trained",
-        "heritable variance: Bullet",
-        "replica",
-        "share: Bullet",
-        "replica",
-        "correlation",
-    )
+    head = ("how the ant was trained", "heritable variance: Bullet, replica", "share: Bullet, replica", "correlation")
     return lines(head, table)
 
 
