@@ -179,9 +179,7 @@ class MpiRanks(Ranks):
         self.abort(1)
 
     def abort(self, code: int) -> NoReturn:
-        time.sleep(process.READ_SECONDS)  # MPICH's mpirun discards what it has not read by then
-        MPI.COMM_WORLD.Abort(code)
-        os._exit(code)
+        end_job(code)
 
     def release(self) -> None:
         self._counter.Unlock_all()
@@ -200,6 +198,13 @@ class MpiRanks(Ranks):
             process.END["pause"] = PAUSE
             process.OUTLAST[:] = pids[self._node_of == self._node_of[0]][1:].tolist()
         sys.exit(code if self.is_root else 0)
+
+
+def end_job(code: int) -> NoReturn:
+    """End all ranks, after the launcher has read the last message of this one."""
+    process.await_reader()
+    MPI.COMM_WORLD.Abort(code)
+    os._exit(code)
 
 
 def finalize() -> None:
@@ -222,7 +227,7 @@ class Calls:
                 f"not all ranks called this function within {minutes:g} minutes (EES_MPI_START_MINUTES); call the same "
                 "function of ees_mpi on all ranks"
             )
-            atexit.register(MPI.COMM_WORLD.Abort, 1)  # the end of MPI would wait for the ranks that are not here
+            atexit.register(end_job, 1)  # the end of MPI would wait for the ranks that are not here
         if self._problem:
             raise LaunchError(self._problem)
         self._comm = self._comm or MPI.COMM_WORLD.Dup()

@@ -6,9 +6,12 @@ exit code 1. It works while a library or MPI computes and does not return to Pyt
 
 import ctypes
 import faulthandler
+import fcntl
 import os
 import signal
+import stat
 import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,12 +26,13 @@ DEFAULT_MINUTES = 5.0
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
 STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
 TURN_SECONDS, MAX_TURN = 0.5, 8.0  # between the last messages of two ranks
-READ_SECONDS = 0.1  # between the last message of a rank and the end of the job
+READ_SECONDS = 10.0  # that the launcher has for the last message of a rank
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
 WHEN_TERMINATED: list[Callable[[], None]] = []  # called in the handler of SIGTERM
 # The limit for threads and exit handlers of the user's code (0: none), and a pause at the very end.
 END = {"seconds": 1800.0, "pause": 0.0}
+STREAMS = (1, 2)  # stdout and stderr
 OUTLAST: list[int] = []  # processes of this node that end before that pause
 OUTLAST_SECONDS, LOOK_SECONDS = 10.0, 0.01
 PR_SET_PDEATHSIG = 1
@@ -130,6 +134,27 @@ def _has_work(pid: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] == "R"
     except OSError:
         return False
+
+
+def await_reader() -> None:
+    """Wait until the launcher has read what this process has written, but not for ever.
+
+    MPICH's mpirun may discard what it reads after it has heard of the end of the job. A pause is not enough: on a busy
+    machine it gets no core for that long. Files keep what is in them, and a terminal does not say what is unread.
+    """
+    deadline = time.monotonic() + READ_SECONDS
+    while any(map(_unread, STREAMS)) and time.monotonic() < deadline:
+        time.sleep(LOOK_SECONDS)
+
+
+def _unread(number: int) -> int:
+    """Return the bytes that are in a pipe; 0 for other files."""
+    try:
+        if not stat.S_ISFIFO(os.fstat(number).st_mode):
+            return 0
+        return int.from_bytes(fcntl.ioctl(number, termios.FIONREAD, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 def turn_of(rank: int) -> float:

@@ -1,5 +1,6 @@
 """This process: who started it, by what launchers leave in the environment; and its time limit."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -110,3 +111,35 @@ def test_last_messages_come_one_after_the_other_also_above_rank_16() -> None:
 def test_exit_without_a_code_inside_a_job_does_not_look_like_success() -> None:
     with pytest.raises(RuntimeError, match=r"called exit\(\)"):
         launch.supervise(Ranks(), lambda ranks: sys.exit())
+
+
+class Reader:
+    """The other end of a pipe, and a clock: while this process sleeps, it reads four bytes, or does nothing."""
+
+    def __init__(self, number: int, reads: bool):
+        self.number, self.reads = number, reads
+        self.said, self.now = b"", 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        if self.reads:
+            self.said += os.read(self.number, 4)
+
+
+def test_a_rank_that_ends_the_job_waits_until_its_pipes_are_empty_but_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    source, pipe = os.pipe2(os.O_NONBLOCK)
+    with open(source, "rb"), open(pipe, "wb", 0) as last, open(tmp_path / "log", "w+b", 0) as log:
+        log.write(b"nobody reads it")
+        log.seek(0)
+        monkeypatch.setattr(process, "STREAMS", (log.fileno(), pipe, -1))
+        patient, lost = (Reader(source, reads) for reads in (True, False))
+        for reader in (patient, lost):
+            monkeypatch.setattr(process, "time", reader)
+            last.write(b"a last message")
+            process.await_reader()
+    assert patient.said == b"a last message" and patient.now < process.READ_SECONDS <= lost.now
