@@ -141,25 +141,26 @@ class MpiRanks(Ranks):
         return everything
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
+        if not count:
+            return np.empty(0, dtype)
         size = count * np.dtype(dtype).itemsize
-        alone: NDArray[Any] = np.empty(0, dtype)
         name = np.zeros(1, f"S{PATH_BYTES}")
         try:
             with self.together():  # memory may be short on any node
                 if self.node_size == 1:
-                    alone = super().shared_array(count, dtype)
-                elif self.node_rank == 0 and count:
+                    array = super().shared_array(count, dtype)
+                elif self.node_rank == 0:
                     machine.check_room(size, self._host)
                     name[0] = create_memory(size).encode()
-            if self.node_size == 1 or not count:
-                return alone
             self._node.Bcast(name.view(np.uint8), 0)
-            with self.together(), open(name[0].decode(), "r+b") as file:
-                memory = mmap.mmap(file.fileno(), size)
+            with self.together():  # all ranks, also one that is alone on its node and has no file
+                if self.node_size > 1:
+                    with open(name[0].decode(), "r+b") as file:
+                        array = np.frombuffer(mmap.mmap(file.fileno(), size), dtype, count)
         finally:  # all ranks have mapped it, or none needs it any more
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name[0].decode())
-        return np.frombuffer(memory, dtype, count)
+        return array
 
     def node_barrier(self) -> None:
         self._wait(self._node.Ibarrier())

@@ -17,6 +17,12 @@ def test_gathers_shared_errors_and_noise_work_for_any_number_of_ranks(ranks: int
     assert done.stderr == ""
 
 
+@pytest.mark.standing_ranks
+def test_a_rank_that_is_alone_on_its_node_stays_in_step_with_nodes_of_several() -> None:
+    done = ees(PROGRAMS, "uneven_nodes", ranks=3)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[2, 2, 1]\n", "")
+
+
 @pytest.mark.parametrize(
     ("name", "message", "code"),
     [

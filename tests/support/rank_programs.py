@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,19 @@ def noise(world: Ranks) -> str:
     table, lazy = NoiseTable(5, size, world), Noise(5, size)
     np.testing.assert_array_equal(table.row(0, size), lazy.row(0, size))
     return f"{world.node_size} ranks share it"
+
+
+def uneven_nodes(world: Any) -> str:
+    """As if the last rank had a node for itself: it has a table of its own, and the ranks stay in step."""
+    node = world._node
+    world._node = node.Split(world.rank == world.size - 1)
+    world.node_rank, world.node_size = world._node.rank, world._node.size
+    row = NoiseTable(5, 2 * BLOCK, world).row(BLOCK, 1)
+    np.testing.assert_array_equal(world.allgather(row), np.tile(Noise(5, 2 * BLOCK).row(BLOCK, 1), world.size))
+    sizes = world.allgather(np.array([world.node_size])).tolist()
+    world._node.Free()
+    world._node, world.node_rank, world.node_size = node, node.rank, node.size
+    return f"{sizes}"
 
 
 def one_table_per_node(world: Ranks) -> str:
