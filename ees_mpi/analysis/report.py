@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext, suppress
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from string import Template
 
@@ -58,18 +59,21 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     run, done = runs[0], sum(member.complete for member in runs)
     with drawing(charts.LOOK):
         frames, maps, caption = charts.behaviors(runs, run_names(runs))
-        sections = {"Over generations": _curves(runs)}
+        sections = {"Over generations" if subject(run).trained else "By std": _curves(runs)}
         if len(runs) == 1:
             summary, state = _facts(run), f"; state after the last generation {summarize(run)['state_sha256']}"
-            created = f"{'begun' if subject(run).trained else 'written'} {run.attributes['created']}"
+            written_at = str(run.attributes["created"]).replace("T", " ").replace("Z", " UTC")
+            created = f"{'begun' if subject(run).trained else 'written'} {written_at}"
             subtitle = f"{run.path.name}, seed {run.config.run.seed}, {created}"
             unfinished = f"{run.generations} of {run.config.run.generations} generations"
             acting = "Extremes of" if run.config.population.has_individuals else "The mean after"
-            sections[f"{acting} generation {run.generations - 1}"] = _extremes(run, thumbnails)
+            last = (
+                f"{acting} generation {run.generations - 1}" if not stds(run) else f"Extremes at std {stds(run)[-1]:g}"
+            )
+            sections[last] = _extremes(run, thumbnails)
             sections["Time"] = _times(run)
             with suppress(RunFileError, MissingExtra):  # not a file of `measure --starts`; no scipy
-                lines = "\n".join(describe(run))
-                sections["Heritability"] = f"<pre>{html.escape(lines)}</pre>"
+                sections["Heritability"] = _columns(describe(run))
         else:  # a table of their last numbers, and of the keys in which they differ
             head, *rows = table([read(member.path) for member in runs])
             place = {member.path: color for color, members in enumerate(groups(runs).values()) for member in members}
@@ -83,6 +87,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         "status_class": "" if done == len(runs) else "unfinished",
         "subtitle": subtitle,
         "caption": caption,
+        "row": "generation" if subject(run).trained else "std",
         "footer": f"Written by {run.attributes['program']}{state}. This page needs no other file.",
     }
     page = Template(resources.files("ees_mpi").joinpath("analysis", "page.html").read_text(encoding="utf-8"))
@@ -108,12 +113,13 @@ def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def _curves(runs: Sequence[Run]) -> str:
     """Return charts of the logged metrics, of all runs over each other, or a sentence if there is nothing to draw."""
-    members_of, drawn = groups(runs), ""
+    members_of, drawn, alike = groups(runs), "", all(stds(run) == stds(runs[0]) for run in runs)
     for name, title in titles(runs).items():
         lines = {group: [series(run, name) for run in members] for group, members in members_of.items()}
-        drawn += charts.chart(title[0].upper() + title[1:], lines)
+        drawn += charts.chart(title[0].upper() + title[1:], lines, at=stds(runs[0]) if alike else ())
     if not drawn:
-        return "<p class='faint'>One generation has no curves; the numbers above describe it.</p>"
+        row = "generation" if subject(runs[0]).trained else "std"
+        return f"<p class='faint'>One {row} has no curves; the numbers above describe it.</p>"
     keys = [f"{charts.key(place)}{html.escape(name)}" for place, name in enumerate(members_of)]
     legend = f"<p>{' '.join(keys)}</p>" if len(keys) > 1 else ""
     return f"{legend}<div class='curves'>{drawn}</div>"
@@ -125,7 +131,7 @@ def _facts(run: Run) -> str:
     learned = f" (learned; {std.min():.3g} to {std.max():.3g})" if std.min() < std.max() else ""
     shown = {
         f"{run.config.population.row_name}s": f"{facts['population_size']:,}",
-        "generations": f"{facts['generations']:,}",
+        **({"generations": f"{facts['generations']:,}"} if subject(run).trained else {}),
         "parameters": f"{facts['parameters']:,}",
         "standard deviation": ", ".join(f"{each:.3g}" for each in stds(run) or [np.median(std)]) + learned,
         "rollouts": f"{facts['evaluations']:,}",
@@ -184,7 +190,10 @@ def _acted(run: Run, choice: Choice, actor: Drawable | None) -> str:
 def _times(run: Run) -> str:
     spent = {phase: float(np.nansum(run[f"seconds_{phase}"][:])) for phase in PHASES}
     total = sum(spent.values()) or 1.0
-    phases = [[phase, f"{spent[phase]:.4g} s", f"{spent[phase] / total:.1%}", PHASES[phase]] for phase in PHASES]
+    phases = [
+        [phase, f"{spent[phase]:,.{3 if spent[phase] < 100 else 0}f} s", f"{spent[phase] / total:.1%}", PHASES[phase]]
+        for phase in PHASES
+    ]
     low, mean, high = (np.asarray(run[f"seconds_evaluate_{name}"][:]) for name in ("min", "mean", "max"))
     title, lines = "Rollouts of a generation, seconds", {"slowest rank": [high], "mean": [mean], "quickest": [low]}
     ranks, counts = np.unique(run["seconds_slowest_rank"][:], return_counts=True)
@@ -203,6 +212,16 @@ def _times(run: Run) -> str:
         + "<h3>By session</h3>"
         + _table(["began", "took", "from generation", "ranks", "nodes", "host", "CPU", "MPI"], sessions)
     )
+
+
+def _columns(lines: Sequence[str]) -> str:
+    """Return lines of text: those in columns scroll on a narrow screen, and sentences wrap."""
+    parts = ""
+    for aligned, some in groupby(filter(None, lines), lambda line: "  " in line):
+        text = [html.escape(line) for line in some]
+        parts += "<pre class='scroll' tabindex='0'>{}</pre>".format("\n".join(text)) if aligned else ""
+        parts += "" if aligned else "".join(f"<p>{line}</p>" for line in text)
+    return parts
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]], keys: Sequence[str] = ()) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ees_mpi.analysis.figures.positions import MAX_DRAWN, limits
 from ees_mpi.analysis.figures.style import Axes, Figure, whole_numbers
+from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
 from ees_mpi.commands.verify import spaced
 from ees_mpi.outcomes import Floats
@@ -48,10 +49,12 @@ def key(place: int) -> str:
     return f'<span class="key" style="background:{COLORS[place % len(COLORS)]}"></span>'
 
 
-def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = False) -> str:
+def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = False, at: Sequence[float] = ()) -> str:
     """Return a figure with series over generations, of each name one or more; values that are not finite leave a gap.
 
     The text is empty if there is nothing to see: fewer than two finite values, or zeros only.
+
+    at: the stds of the values, if these are no generations
     """
     drawn = [(place, _finite(values)) for place, name in enumerate(lines) for values in lines[name]]
     known = np.concatenate([values[np.isfinite(values)] for _, values in drawn])
@@ -63,12 +66,21 @@ def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = Fals
         shown = seen if len(seen) <= len(values) / 2 else np.arange(len(values))  # a rare value: connect its points
         panel.plot(shown, values[shown], color=color(place), marker="." if len(seen) < 60 else None, markersize=3)
     logarithmic = known.min() > 0 and known.max() / known.min() > 1e3
-    panel.set(xlabel="generation", xlim=(0, max(len(values) for _, values in drawn) - 1))
+    panel.set(xlim=(0, max(len(values) for _, values in drawn) - 1))
     panel.set_yscale("log" if logarithmic else "linear")
-    whole_numbers(panel.xaxis)
+    _name_rows(panel, at)
     keys = " ".join(f"{key(place)}{html.escape(name)}" for place, name in enumerate(lines)) if legend else ""
     more = " (logarithmic)" if logarithmic else ""
     return f"<figure><b>{html.escape(title)}</b>{more}{keys}{_svg(figure, panel)}</figure>"
+
+
+def _name_rows(panel: Axes, at: Sequence[float]) -> None:
+    """Name the horizontal axis: generations, or the stds of a study."""
+    panel.set_xlabel("std" if at else "generation")
+    if at:
+        panel.set_xticks(range(len(at)), [f"{std:g}" for std in at])
+    else:
+        whole_numbers(panel.xaxis)
 
 
 def _finite(values: Floats) -> Floats:
@@ -181,7 +193,7 @@ def _shades(counts: Any, highest: int) -> Any:
 
 def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, Any]]:
     """Return a picture and the main numbers of each shown generation."""
-    frames = []
+    frames, known = [], stds(run)
     for g, cells in zip(kept.tolist(), counts, strict=True):
         facts: dict[str, float | None] = {f"{run.config.population.row_name}s": float(cells.sum())}
         for name, source in FACTS.items():
@@ -193,7 +205,8 @@ def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, An
             height = np.ceil(cells.sum(axis=0) / highest * TALL)
             filled = height > np.arange(TALL)[::-1, None]
             picture = np.concatenate([np.broadcast_to(color(1), (*filled.shape, 3)), filled[..., None]], axis=-1)
-        frames.append({"g": g, "image": png(np.round(255 * picture).astype(np.uint8)), "facts": facts})
+        named = {"std": f"{known[g]:g}"} if known else {}
+        frames.append({"g": g, **named, "image": png(np.round(255 * picture).astype(np.uint8)), "facts": facts})
     return frames
 
 
@@ -225,8 +238,8 @@ def _line(
         image = _shades(cells.swapaxes(0, 1), highest)[rows].swapaxes(0, 1)
         extent = (-0.5, run.generations - 0.5, *ends)
         panel.imshow(image, extent=extent, aspect="auto", origin="lower", interpolation="nearest")
-        panel.set(xlabel="generation", ylabel=name)
-        whole_numbers(panel.xaxis)
+        panel.set(ylabel=name)
+        _name_rows(panel, stds(run))
         maps.append(f'<div class="axes" data-run="{number}">{_svg(figure, panel)}</div>')
     figure, panel = _axes(4.0, 2.6, (0.14, 0.16, 0.84, 0.82))
     panel.set(xlim=ends, ylim=(0, highest), xlabel=name, ylabel="individuals")

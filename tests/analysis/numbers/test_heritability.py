@@ -161,6 +161,7 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
     done("report", tmp_path / "one.h5", "--thumbnails", 0)
     page = (tmp_path / "one-report.html").read_text()
     assert "<h2>Heritability</h2>" in page and "<dd>0.02, 0.5</dd>" in page
+    assert "<h2>By std</h2>" in page and "<h2>Extremes at std 0.5</h2>" in page and ">std</label>" in page
     done("export", tmp_path / "one.h5", "--csv")
     csv = [line.split(",") for line in (tmp_path / "one.csv").read_text().splitlines()]
     assert [float(row[csv[0].index("std")]) for row in csv[1:]] == pytest.approx([0.02, 0.5])
