@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from blocks import KeptRun, read_block, read_by_start
 from endpoints import Row, as_csv, read
-from places import measured
+from places import measured, twice
 from rules import Interval, ratio
 
 from ees_mpi.analysis.numbers.heritability import realised
@@ -74,6 +74,15 @@ def in_both_engines(results: Path) -> Engines:
             alike = np.corrcoef((x - x.mean(axis=0)).ravel(), (y - y.mean(axis=0)).ravel())[0, 1]
             found[match[1], int(match[2])] = {**measured(there), "alike": float(alike)}, measured(here)
     return dict(sorted(found.items()))
+
+
+def with_other_rounding(results: Path) -> dict[str, dict[str, float]]:
+    """Return how the variance of means splits that were measured again (`NAME-again`) with other kernels, by mean."""
+    raw = {name: found for path in sorted(results.glob("*.h5")) for name, found in read_by_start(path).items()}
+    pairs = {name: name.replace("-again-starts", "-starts") for name in sorted(raw) if name.endswith("-again-starts")}
+    return {
+        first.removesuffix("-starts"): twice(raw[first], raw[again]) for again, first in pairs.items() if first in raw
+    }
 
 
 def arms(rows: list[Row]) -> Arms:

@@ -55,7 +55,7 @@ def grouped(first: str, groups: Mapping[str, Sequence[Row]], shown: Mapping[str,
     return lines((first, *shown), table)
 
 
-def count(runs: Sequence[Row]) -> str:
+def count(runs: Sequence[Mapping[str, object]]) -> str:
     """Return the number of some runs in words."""
     return f"{len(runs)} run{'s' * (len(runs) > 1)}"
 
@@ -230,6 +230,18 @@ def in_bullet(found: heritability.Engines) -> str:
         table.append((f"{ARMS['ant'][arm]}, seed {seed}", *cells, f"{pair[0]['alike']:.2f}"))
     head = ("how the ant was trained", "heritable variance: Bullet, replica", "share: Bullet, replica", "correlation")
     return lines(head, table)
+
+
+def by_chance(found: Mapping[str, Mapping[str, float]]) -> str:
+    """Return how the variance splits of means that were measured twice, by how they were trained."""
+    table = []
+    matches = {mean: ARM_RUN.fullmatch(mean) for mean in found}
+    for robot, arm in [(each, arm) for each in ("ant", "cheetah") for arm in ARMS[each]]:
+        each = [found[mean] for mean, match in matches.items() if match and match.group(1, 2) == (robot, arm)]
+        if each:
+            cells = (spread([parts[key] for parts in each], 0, 100, " %") for key in each[0])
+            table.append((f"{robot}, {ARMS[robot][arm]} ({count(each)})", *cells))
+    return lines(("trained with", "mutation", "start", "both together", "chance"), table)
 
 
 def passed_on(measured: Sequence[Row]) -> str:

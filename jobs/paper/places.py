@@ -71,6 +71,28 @@ def held_out(places: Floats) -> dict[str, float]:
     }
 
 
+def twice(first: Any, again: Any) -> dict[str, float]:
+    """Split the variance of places [mutation, start, axis] that were computed twice, with another rounding.
+
+    Returns the parts of `mutation`, of `start`, and of `both` together; and that of `chance`, which is not the same
+    the second time. Products of the two measurements have no chance in them, so all parts are unbiased.
+    """
+    x = np.stack([np.asarray(first, np.float64), np.asarray(again, np.float64)])
+    x = x[:, np.isfinite(x).all(axis=(0, 2, 3))]
+    _, mutations, starts, _ = x.shape
+    x = x - x.mean(axis=(1, 2), keepdims=True)
+    by_mutation, by_start = x.mean(axis=2, keepdims=True), x.mean(axis=1, keepdims=True)
+    rest, freedom = x - by_mutation - by_start, (mutations - 1) * (starts - 1)
+    both = float(np.prod(rest, axis=0).sum() / freedom)
+    found = {
+        "mutation": float(np.prod(by_mutation, axis=0).sum() / (mutations - 1)) - both / starts,
+        "start": float(np.prod(by_start, axis=0).sum() / (starts - 1)) - both / mutations,
+        "both": both,
+        "chance": float((rest**2).sum() / 2 / freedom) - both,
+    }
+    return {name: part / sum(found.values()) for name, part in found.items()}
+
+
 def measured(raw: Any) -> dict[str, float]:
     """Return all numbers of raw places [mutation, start, axis]: variances, both shares, sides or rings.
 

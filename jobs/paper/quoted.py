@@ -9,11 +9,12 @@ import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import first_plan
 import heritability
 import numpy as np
 import page_tables as tables
 import rules
-from blocks import read_block
+from blocks import read_block, read_by_start
 from endpoints import Row, column, number, select
 from fidelity import weights_alike
 from page_tables import MAXENT, MAXVAR, NAMED, STANDARD
@@ -27,6 +28,12 @@ HELD_OUT = ("chosen", "same_sector", "same_way", "still_reliable")  # of places.
 def interval(name: str, found: rules.Interval) -> Numbers:
     """Return a ratio and its interval."""
     return {name: found.value, f"{name}.low": found.low, f"{name}.high": found.high}
+
+
+def compared(name: str, first: Sequence[Row], second: Sequence[Row], key: str) -> Numbers:
+    """Return the ratio of a column in two groups of runs, its interval, and p of Mann and Whitney."""
+    pair = column(first, key), column(second, key)
+    return interval(name, ratio(*pair)) | {f"{name}.p": mann_whitney(*pair)[0]}
 
 
 def limits(name: str, values: Iterable[float]) -> Numbers:
@@ -81,9 +88,9 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         found |= interval(f"ant.{arm}-over-es", over(runs, standard))
         found |= interval(f"ant.{arm}-over-walking", over(runs, walking))
     found |= interval("ant.whiten-over-ranks", paired(arms["whiten"], arms["ranks"]))
-    near = {
-        name: column(runs.values(), f"near_origin{LATE}") for name, runs in (("es", standard), ("ranks", arms["ranks"]))
-    }
+    found |= limits("ant.maxvar.directions", column(maxvar.values(), "directions_last"))
+    groups = {"es": standard, "ranks": arms["ranks"], "whiten": arms["whiten"]}
+    near = {name: column(runs.values(), f"near_origin{LATE}") for name, runs in groups.items()}
     found |= {f"ant.near.{name}": float(np.median(values)) for name, values in near.items()}
     found["ant.near.p"] = mann_whitney(near["ranks"], near["es"])[0]
     elsewhere = tables.replica_arm(measured, "whiten", SIX)
@@ -119,6 +126,10 @@ def others(rows: Sequence[Row]) -> Numbers:
     for kind in ("mixture", "split"):
         runs = select(rows, robot="ant", kind=kind, rules="text")
         found |= limits(f"{kind}.specialization", column(runs, "specialization_last"))
+    claims = {each.claim["name"]: each.answers for each in first_plan.examine(rows)}
+    maml, maxvar, _ = (answer.p for answer in claims["cheetah-adaptation"])
+    found |= {"first.maxent-maml.p": maml, "first.maxent-maxvar.p": maxvar}
+    found["first.seeding.p"] = max(answer.p for answer in claims["ant-seeding"])
     return found | limits("interference.x", column(select(rows, robot="interference", generations="6000"), "x_settled"))
 
 
@@ -141,8 +152,12 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         for name, key in (("all-sectors", "reliable_sectors"), ("all-sectors-held-out", "held_out_sectors")):
             found[f"ant.{arm}.{name}"] = sum(value == 8 for value in column(runs, key))
         if arm != "four" and runs:
-            pair = column(ants["four"], "heritable"), column(runs, "heritable")
-            found |= interval(f"ant.four-over-{arm}", ratio(*pair)) | {f"ant.four-over-{arm}.p": mann_whitney(*pair)[0]}
+            found |= compared(f"ant.four-over-{arm}", ants["four"], runs, "heritable")
+            found |= compared(f"ant.four-over-{arm}.share", ants["four"], runs, "share")
+    found |= compared("ant.ranks-over-whiten.heritable", ants["ranks"], ants["whiten"], "heritable")
+    one, four = (tables.by_arm(measured, "mean")[arm] for arm in ("ranks", "ranks-four"))
+    pairs = [(number(row, "heritable"), number(one[seed], "heritable")) for seed, row in four.items()]
+    found |= limits("ant.ranks-four-over-ranks", [several / single for several, single in pairs])
     first = [row for row in measured if row["realised"] and not heritability.is_repeated(row)]
     kept = [(number(row, "realised"), number(row, "share")) for row in first]
     found |= {"realised.count": len(kept), "realised.above": sum(passed_on > share for passed_on, share in kept)}
@@ -158,10 +173,8 @@ def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
             found |= limits(f"cheetah.{arm}.{name}", column(runs.values(), name))
             found[f"cheetah.{arm}.{name}"] = float(np.mean(column(runs.values(), name)))
     for name in ("heritable", "share"):
-        pair = [column(arms[arm].values(), name) for arm in ("four", "ranks")]
-        found |= interval(f"cheetah.four.over.{name}", ratio(*pair)) | {
-            f"cheetah.four.over.{name}.p": mann_whitney(*pair)[0]
-        }
+        pair = [[*arms[arm].values()] for arm in ("four", "ranks")]
+        found |= compared(f"cheetah.four.over.{name}", *pair, name)
     trained, standard = tables.by_arm(rows, "run", "cheetah")["four"], group(rows, SIX, "cheetah", STANDARD)
     for key, ending in (("", LATE), ("30", "_20_29")):
         single = column(trained.values(), f"single{ending}")
@@ -171,7 +184,7 @@ def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
 
 
 def engines(results: Path) -> Numbers:
-    """Return what ants of the replica do in Bullet, and the same mutations from the same starts in the replica."""
+    """Return what the same mutations of ants do from the same starts in Bullet, and with other kernels."""
     found: Numbers = {}
     pairs = heritability.in_both_engines(results)
     amounts: dict[str, list[list[float]]] = {}
@@ -184,7 +197,13 @@ def engines(results: Path) -> Numbers:
         found |= limits(f"ant.{arm}.bullet.alike", [bullet["alike"] for bullet, _ in chosen])
     for engine, groups in amounts.items():
         found |= interval(f"ant.four-over-whiten.{engine}", ratio(*groups))
-    return found
+    parts = heritability.with_other_rounding(results)
+    for arm in ("four", "whiten"):
+        chosen = [each for mean, each in parts.items() if mean.startswith(f"ant-maxent-authors-{arm}-")]
+        for name in ("both", "chance"):
+            found |= limits(f"ant.{arm}.{name}", [each[name] for each in chosen])
+    places = read_by_start(results / "ant-ring.h5")["ant-maxent-authors-whiten-mujoco-seed10-starts"]
+    return found | {"ant.whiten.left.10": float((places[..., 0] < 0).mean())}
 
 
 def means(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:

@@ -92,6 +92,7 @@ def pages() -> dict[str, dict[str, str]]:
         "heritability.md": {
             "ants": tables.grouped("how the ant was trained", tables.by_training(measured, "ant"), tables.INHERITED),
             "cheetahs": tables.grouped("how it was trained", cheetahs[False], tables.INHERITED),
+            "chance": tables.by_chance(heritability.with_other_rounding(RESULTS)),
             "fourth": tables.fourth(measured),
         },
         "../../jobs/paper/results/further.md": {
