@@ -132,6 +132,16 @@ def test_files_of_ones_own_need_no_consent(mine: Path) -> None:
         assert again.complete
 
 
+def test_code_beside_a_run_file_is_found_from_another_folder(
+    mine: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    for call in (ees_mpi.sample, ees_mpi.measure):
+        with call(mine, count=4) as made:
+            assert made["valid"].shape[1] == 4
+        forget_modules()
+
+
 def trusted_task(path: Path) -> Any:
     """Return the task of a run whose code may run."""
     task: Any = ees_mpi.open_run(path, trust=True).config.task

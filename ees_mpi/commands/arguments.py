@@ -102,7 +102,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 def _direction(name: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    return f"{number(-MAX_NUMBER, MAX_NUMBER, 'a finite number').check(name, value):g}"
+    return f"{number(-MAX_NUMBER, MAX_NUMBER, 'a finite number').check(name, value):.15g}"
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:

@@ -132,6 +132,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     named = request.policy if isinstance(request.policy, str) else ""
     with ranks.together():
         source, _ = starting_point.parse(named)
+        if named:
+            beside(source, run=True)
         stds = _stds(request, None)
         if len(set(stds)) < len(stds) or not stds:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
@@ -193,7 +195,8 @@ def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learn
     directions = np.vstack([np.eye(axes), -np.eye(axes)])
     along = record["behavior_by_start"][:, :, -axes:] @ directions.T
     along[~record["valid"]] = -np.inf
-    count = min(config.population.size // TENTH, MAX_PARENTS, int(record["valid"].sum()))
+    room = max(1, config.population.size // len(directions))  # so that each parent has a mutation
+    count = min(config.population.size // TENTH, MAX_PARENTS, int(record["valid"].sum()), room)
     selected, start = selection_of(along, count)
     population, noise = config.population, evaluation.noise
     parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.ravel().tolist()])

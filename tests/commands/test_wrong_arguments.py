@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import ees_mpi
+from ees_mpi.commands.arguments import DIRECTION
 from ees_mpi.errors import ArgumentError
 
 BEHAVIOR = np.eye(4)
@@ -93,6 +94,10 @@ def test_the_methods_of_a_strategy_and_of_a_run_refuse_values_of_a_wrong_kind(fi
 def test_the_error_says_what_was_expected_and_what_came(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ees_mpi.ConfigError, match=message):
         call()
+
+
+def test_a_direction_keeps_its_digits() -> None:
+    assert [DIRECTION.check("direction", angle) for angle in (45.0, 123.456789, "left")] == ["45", "123.456789", "left"]
 
 
 class Foreign:

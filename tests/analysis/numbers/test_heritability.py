@@ -12,6 +12,7 @@ from support.small_runs import walk
 
 import ees_mpi
 from ees_mpi import open_run
+from ees_mpi.analysis.labels import starting_note
 from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, realised, sentence
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
@@ -127,6 +128,16 @@ def test_offspring_have_a_heritable_variance_only_if_all_have_the_same_starts(tm
     ees_mpi.measure(walk(tmp_path / "run.h5", "cheetah-maxent"), count=3, std=0.02, settings=own, out=out).close()
     code, line = refusal("figure", "starts", out)
     assert code == 3 and "--starts K" in line
+
+
+def test_each_parent_has_a_mutation_also_in_many_directions(tmp_path: Path) -> None:
+    task = {"name": "function", "function": "support.random_parts:wide", "parameters": 2, "behavior_dim": 10}
+    config = {"task": {**task, "axes": 10}, "population": {"name": "normal", "size": 4, "std": 0.1}}
+    run = tmp_path / "run.h5"
+    more = {"objective": {"name": "maxvar"}, "noise": {"size": 1000}}
+    ees_mpi.train({**config, **more}, run, generations=1).close()
+    with ees_mpi.measure(run, count=20, std=0.1, starts=2, out=tmp_path / "m.h5") as measured:
+        assert np.isfinite(starting_note(measured)["second_generation"][0]["response"]).all()
 
 
 @pytest.mark.standing_ranks
