@@ -146,7 +146,7 @@ class Strategy:
                 recording.writer = prepared.open()
                 return {"config": prepared.config, "state": prepared.state}
 
-            with loop.closed_by_errors():
+            with loop.closed_by_errors(), recording.released_by_errors():
                 config, received = read_on_root(loop.ranks, read)
                 self._begin(loop, config, State.from_arrays(received["state"]), recording, True)
                 self._open_file(loop.ranks)

@@ -21,6 +21,8 @@ from ees_mpi.objectives.maxvar import MaxVar
 from ees_mpi.optimizers.adam import Adam
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.store.lock import path_of
+from ees_mpi.store.writer import RunWriter
 from ees_mpi.tasks.interference import pattern
 
 NOISE = {"noise": {"size": 5000}, "run": {"fsync": False}}
@@ -377,6 +379,23 @@ def test_a_loop_that_ended_with_an_exception_is_not_complete(tmp_path: Path) -> 
     for call in (es.ask, lambda: es.tell(np.ones((20, 1)))):
         with pytest.raises(ees_mpi.LaunchError, match="this object is closed"):
             call()
+
+
+def test_a_resume_that_fails_does_not_keep_the_file_locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "run.h5"
+    es = small(record=out, generations=4)
+    run(es, 2)
+    es.close(finished=False)
+    with pytest.raises(ees_mpi.ConfigError, match="has all of its 2 generations; expected more"):
+        ees_mpi.Strategy.resume(out, generations=2)
+    assert not path_of(out).exists()
+    with monkeypatch.context() as full:
+        full.setattr(RunWriter, "begin_session", lambda *_: (_ for _ in ()).throw(OSError(28, "no room")))
+        with pytest.raises(ees_mpi.RunFileError, match="no room"):
+            ees_mpi.Strategy.resume(out)
+    assert not path_of(out).exists()
+    with ees_mpi.Strategy.resume(out) as again:
+        assert run(again, 2) == run(small(), 4)
 
 
 @pytest.mark.slow

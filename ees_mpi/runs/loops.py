@@ -1,6 +1,7 @@
 """A loop or a function of the user: its config, whose task takes the place of another; and the run file of a loop."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -110,6 +111,17 @@ class Recording:
                 self.writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
                 note_code(config.tables(), digests())
 
+    @contextmanager
+    def released_by_errors(self) -> Iterator[None]:
+        """Release the file if an error ends a block: the program may go on, and resume the run later."""
+        try:
+            yield
+        except BaseException:
+            if self.writer:
+                self.writer.release()
+            self.writer = None
+            raise
+
     def close(self, config: Config, generations: int, finished: bool) -> None:
         """Close the file; `finished`: it says that the run is complete with so many generations."""
         writer, self.writer = self.writer, None
@@ -125,7 +137,6 @@ def reopen_loop(path: Path, generations: int | None, force: bool, trust: bool) -
     with open_run(path, allow_damaged_journal=True) as run:
         if (task := run.config.task_name) != "own_loop":
             raise ConfigError(f"{path}: its task is {task}, not a loop; ees_mpi.train continues it")
-    prepared = reopen(path, generations or NO_END, force, trust=trust)
-    if prepared.finished:
-        raise ConfigError(f"{path} has all of its {generations} generations; expected more generations")
-    return prepared
+        if generations == run.generations:  # before the file is locked
+            raise ConfigError(f"{path} has all of its {generations} generations; expected more generations")
+    return reopen(path, generations or NO_END, force, trust=trust)
