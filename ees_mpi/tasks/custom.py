@@ -130,7 +130,8 @@ class CustomTask(Task, frozen=True):
 
     def check(self) -> None:
         """Read the members that a run needs, and evaluate one individual."""
-        _ = self.observation_share, self.device, self.axes
+        _ = self.observation_share, self.device
+        place_numbers(self.axes, self.behavior_dim)
         start = self.initial(np.random.default_rng(0))
         if start.shape != (self.parameters,):
             raise ConfigError(f"{self.own_code}: initial() has shape {start.shape}; expected ({self.parameters},)")
@@ -139,6 +140,9 @@ class CustomTask(Task, frozen=True):
         evaluator.close()
 
     def _evaluator(self, evaluator: Any, again: Callable[[int], Any]) -> "PluginEvaluator":
+        if lacks := [name for name in ("evaluate", "close") if not hasattr(evaluator, name)]:
+            expected = f"expected an evaluator with evaluate and close; {type(evaluator).__name__} has no {lacks[0]}"
+            raise ConfigError(f"{self.own_code}: open(): {expected}")
         return PluginEvaluator(evaluator, self.own_code, self.behavior_dim, again)
 
 
