@@ -20,13 +20,13 @@ sys.path.append(str(HERE.parent / "paper"))
 RESULTS = HERE / "results.json"
 PAGE = HERE.parents[1] / "ees_mpi" / "docs" / "peers.md"
 ROWS = {
-    "ees_mpi-maxent": "ees_mpi, MaxEnt",
-    "ees_mpi-es": "ees_mpi, standard ES",
-    "evosax": "evosax, Open_ES",
-    "evotorch": "EvoTorch, PGPE",
-    "pyribs": "pyribs, CMA-MAE",
-    "archive": "pyribs, CMA-MAE: the archive",
-    "cma": "cma, CMA-ES",
+    "ees_mpi-maxent": "ees_mpi (MaxEnt)",
+    "ees_mpi-es": "ees_mpi (standard ES)",
+    "evosax": "evosax (Open_ES)",
+    "evotorch": "EvoTorch (PGPE)",
+    "pyribs": "pyribs (CMA-MAE)",
+    "archive": "the archive of pyribs",
+    "cma": "cma (CMA-ES)",
     "layout": "the authors' layout",
 }
 PEERS = ("evosax", "evotorch", "pyribs", "cma")
@@ -109,18 +109,19 @@ def numbers_table(columns: list[Column], found: dict[str, list[dict[str, Any]]],
         lines.append(f"| {names[name]} | " + " | ".join(cells) + " |")
     notes = []
     if few := [names[name] for name in found if name not in rows]:
-        notes.append(f"- Fewer runs than the others, so that no difference is named: {'; '.join(few)}.")
+        notes.append(f"- Fewer runs than the others, so that they are not compared: {'; '.join(few)}.")
     if missing := [title for name, title in names.items() if name not in found]:
         notes.append(f"- Not measured yet: {'; '.join(missing)}.")
     said: dict[str, list[str]] = {}  # sentence -> the columns that it is about
     for column in columns:
         known = column.known(rows)
         for ours, others in unordered(known).items():
-            listed = "; ".join(names[name] for name in others)
-            said.setdefault(f"no difference named between {names[ours]} and {listed}", []).append(column.title)
+            listed = " or ".join(names[name] for name in others)
+            said.setdefault(f"too close to call between {names[ours]} and {listed}", []).append(column.title)
         if better := winners(known):
-            said.setdefault(f"**lost** to {'; '.join(names[name] for name in better)}", []).append(column.title)
-    notes += [f"- {'; '.join(titles)}: {sentence}." for sentence, titles in said.items()]
+            listed = " and ".join(names[name] for name in better)
+            said.setdefault(f"ees_mpi **loses** to {listed}", []).append(column.title)
+    notes += [f"- {' and '.join(titles)}: {sentence}." for sentence, titles in said.items()]
     return "\n".join(lines) + "\n\n" + "\n".join(notes) + ("\n" if notes else "")
 
 
@@ -172,8 +173,8 @@ def agreed(answers: list[str]) -> str:
 def blocks(results: dict[str, Any]) -> dict[str, str]:
     """Return the generated parts of the page, by the name of their markers."""
     parts: Parts = results["parts"]
-    loops = {"ees_mpi-maxent": "ees_mpi", "evotorch": "EvoTorch, GymNE", "cma": "your own loop (evosax, pyribs, cma)"}
-    many = {"cma": "cma, CMA-ES with a diagonal, N = 1,000", "pyribs": "pyribs, CMA-MAE's emitter with openai_es"}
+    loops = {"ees_mpi-maxent": "ees_mpi", "evotorch": "EvoTorch (GymNE)", "cma": "your own loop (evosax, pyribs, cma)"}
+    many = {"cma": "cma (CMA-ES with a diagonal, N = 1,000)", "pyribs": "pyribs (CMA-MAE's emitter with openai_es)"}
     updates = {**ROWS, **many}  # what these two run with 75,000 parameters
     walks = {name: title for name, title in ROWS.items() if name != "layout"}
     archives = [{"offspring": part["archive"]} for part in parts["walk"].get("pyribs", [])]
@@ -200,7 +201,7 @@ def collect(folders: list[Path]) -> dict[str, Any]:
     cpu = next(
         (line.split(": ")[1] for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
     )
-    packages = {"ees_mpi-maxent": "ees_mpi", **{name: ROWS[name].split(",")[0] for name in PEERS}}
+    packages = {"ees_mpi-maxent": "ees_mpi", **{name: ROWS[name].split(" (")[0] for name in PEERS}}
     versions = [
         f"{package} {agreed([run['version'] for part in parts.values() for run in part.get(name, [])])}"
         for name, package in packages.items()
