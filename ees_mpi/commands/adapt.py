@@ -18,7 +18,7 @@ from ees_mpi import machine
 from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.export import check_policy, loader_of, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, parent_of_run
-from ees_mpi.commands.requests import AdaptRequest, changes_of
+from ees_mpi.commands.requests import AdaptRequest, changes_of, check_same
 from ees_mpi.commands.shelf import output_beside
 from ees_mpi.config import Config, check_kept
 from ees_mpi.contracts import Say, Task
@@ -77,6 +77,7 @@ class Adaptation:
 
 def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     """Adapt a run with its method, score the result, and write an adaptation file; return its path."""
+    check_same(ranks, request, "direction", "evaluations", "settings")
     run, direction = path_of(request.run), str(request.direction)
     with ranks.together():
         angle = angle_of(direction, "--direction")

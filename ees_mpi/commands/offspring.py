@@ -22,7 +22,7 @@ from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.commands import shelf
 from ees_mpi.commands.arguments import counted, path_of
-from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, policy_of
+from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, check_same, policy_of
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
@@ -75,6 +75,7 @@ class Parent:
 
 def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     """Evaluate new offspring, and write a run file of one generation; return its path."""
+    check_same(ranks, request, "count", "component")
     run = path_of(request.run)
     out = Path(request.out or shelf.output_beside(run, "-sample.h5"))
     check_target(ranks, run, out, request.overwrite)
@@ -126,6 +127,7 @@ def offspring(config: Config, count: int, std: float | None) -> Config:
 
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation; return its path."""
+    check_same(ranks, request, "std", "starts")
     policy, out = policy_of(request.policy, request), request.target
     if request.task and request.task.endswith(".toml"):
         beside(request.task)  # on every rank: rank 0 alone reads the file

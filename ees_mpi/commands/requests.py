@@ -4,6 +4,7 @@
 object. This module imports no numpy. No repr and eq: nobody uses them, and `ees-mpi --help` would wait for them.
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ees_mpi.config import Config
     from ees_mpi.foreign.policy_files import PolicySource
     from ees_mpi.generation.results import Record
+    from ees_mpi.ranks import Ranks
     from ees_mpi.store.reader import Run
 
 # Parameters that several commands have.
@@ -297,6 +299,13 @@ class CompareRequest:
 def changes_of(settings: Any) -> Sequence[Any]:
     """Return the changes of a config: the words of the command line, or the pairs of Python's dict."""
     return settings_of(settings) if isinstance(settings, Mapping) else settings or ()
+
+
+def check_same(ranks: "Ranks", request: Any, *names: str) -> None:
+    """Raise a LockStepError on all ranks if arguments differ that each rank uses; rank 0 alone uses all others."""
+    for name in names:
+        value = repr(getattr(request, name))
+        ranks.check_same(hashlib.sha256(value.encode()).digest(), f"the argument {name}")
 
 
 def policy_of(policy: Any, request: TrainRequest | MeasureRequest) -> "PolicySource":

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.commands.arguments import counted, path_of
-from ees_mpi.commands.requests import SignalRequest
+from ees_mpi.commands.requests import SignalRequest, check_same
 from ees_mpi.commands.verify import UPDATED, learned_after, logged_outcomes, spaced
 from ees_mpi.config import Evolution, check_kept
 from ees_mpi.contracts import Memory, Objective, Population
@@ -74,6 +74,7 @@ class Split:
 
 def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
+    check_same(ranks, request, "splits", "objective")
     run = open_on_ranks(ranks, path_of(request.run), request.trust, UPDATED)
     with ranks.together():
         chosen = choose(run, request.generation, request.every)

@@ -53,10 +53,15 @@ def several_calls() -> None:
         ees_mpi.train("interference-maxvar", OUT, settings={"population.stdd": 1})
     except ees_mpi.ConfigError as error:
         say("ConfigError", error)
-    try:
-        ees_mpi.train("interference-maxvar", OUT) if RANK == 1 else ees_mpi.sample(OUT, 4)
-    except ees_mpi.EesError as error:
-        say(type(error).__name__, str(error).partition(": ")[0])
+    for differ in (
+        lambda: ees_mpi.train("interference-maxvar", OUT) if RANK == 1 else ees_mpi.sample(OUT, 4),
+        lambda: ees_mpi.adapt(OUT, 90 * RANK),
+        lambda: ees_mpi.measure(OUT, std=0.1 + RANK),
+    ):
+        try:
+            differ()
+        except ees_mpi.EesError as error:
+            say(type(error).__name__, str(error).partition(": ")[0])
     with train(resume=True) as run:
         say(run["state_sha256"][-1].decode())
     own = {"task": {"name": "custom", "function": Waves}}
