@@ -77,7 +77,10 @@ def in_both_engines(results: Path) -> Engines:
 
 
 def with_other_rounding(results: Path) -> dict[str, dict[str, float]]:
-    """Return how the variance of means splits that were measured again (`NAME-again`) with other kernels, by mean."""
+    """Return how the variance of means splits that were measured again, with another rounding (`NAME-again`), by mean.
+
+    In the replica other kernels round differently; in Bullet each weight was moved to the next number.
+    """
     raw = {name: found for path in sorted(results.glob("*.h5")) for name, found in read_by_start(path).items()}
     pairs = {name: name.replace("-again-starts", "-starts") for name in sorted(raw) if name.endswith("-again-starts")}
     return {

@@ -199,9 +199,11 @@ def engines(results: Path) -> Numbers:
         found |= interval(f"ant.four-over-whiten.{engine}", ratio(*groups))
     parts = heritability.with_other_rounding(results)
     for arm in ("four", "whiten"):
-        chosen = [each for mean, each in parts.items() if mean.startswith(f"ant-maxent-authors-{arm}-")]
+        chosen = {mean: each for mean, each in parts.items() if mean.startswith(f"ant-maxent-authors-{arm}-")}
+        found[f"ant.{arm}.bullet.chance"] = chosen.pop(f"ant-maxent-authors-{arm}-mujoco-seed7-bullet")["chance"]
+        found[f"ant.{arm}.chance.7"] = chosen[f"ant-maxent-authors-{arm}-mujoco-seed7"]["chance"]
         for name in ("both", "chance"):
-            found |= limits(f"ant.{arm}.{name}", [each[name] for each in chosen])
+            found |= limits(f"ant.{arm}.{name}", [each[name] for each in chosen.values()])
     places = read_by_start(results / "ant-ring.h5")["ant-maxent-authors-whiten-mujoco-seed10-starts"]
     return found | {"ant.whiten.left.10": float((places[..., 0] < 0).mean())}
 
