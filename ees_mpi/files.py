@@ -107,6 +107,9 @@ def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Pat
             target.parent.mkdir(exist_ok=True)
             yield fresh
             os.replace(fresh, target)
+        except EesError as error:  # the user does not know the temporary name
+            error.args = (str(error).replace(fresh.name, target.name),)
+            raise
         except OSError as error:
             if error.errno not in FULL:
                 raise

@@ -60,4 +60,4 @@ def test_a_sample_that_fails_leaves_no_file_behind(run: Path, monkeypatch: pytes
     monkeypatch.setattr("ees_mpi.store.journal.JournalWriter.append", full)
     before = sorted(os.listdir())
     code, line = refusal(*SAMPLE, "--out", "sample.h5")
-    assert code == 3 and line.endswith("No space left on device.") and sorted(os.listdir()) == before
+    assert code == 3 and line.endswith("/sample.h5: No space left on device") and sorted(os.listdir()) == before

@@ -54,6 +54,7 @@ ENGINE_KEYS = ("task.engine", "task.device")
 STDS = (0.01, 0.02, 0.05)  # of `measure`, for policies of other programs
 TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
 KIND = "study"  # of its file
+OPTIONS = {"population.std": "--std", "population.size": "--count"}  # of `measure`, in place of keys
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,9 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         source, _ = starting_point.parse(named)
         if named:
             beside(source, run=True)
+        for setting in changes_of(request.settings):
+            if option := OPTIONS.get(key_of(setting)):
+                raise ConfigError(f"{shown(setting)}: measure has an option for it; expected {option}")
         stds = _stds(request, None)
         if len(set(stds)) < len(stds) or not stds:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")

@@ -181,7 +181,8 @@ def write_errors(path: Path, advice: str = "") -> Iterator[None]:
     except RunFileError:
         raise
     except OSError as error:
-        raise RunFileError(f"cannot write {path}: {error.strerror or error}. {advice}".rstrip()) from None
+        why = f"{error.strerror or error}{'. ' * bool(advice)}{advice}"
+        raise RunFileError(f"cannot write {path}: {why}") from None
 
 
 def occupy_streams() -> None:

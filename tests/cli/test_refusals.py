@@ -129,6 +129,7 @@ REFUSED = [
     (3, "no finite behavior", f"{COMPARE} nan.h5 --against ant.h5"),
     (2, "task.starts", "measure run.h5 --starts 2 --count 20"),
     (2, "20 or more", "measure run.h5 --starts 2 --count 19"),
+    (2, "has an option for it; expected --std", "measure run.h5 --set population.std=0.3"),
     (3, "measure --starts", "figure starts run.h5"),
     (2, "/proc/x.html", "report ant.h5 -o /proc/x.html"),
     (2, "/proc/x.mp4", "replay ant.h5 --video /proc/x.mp4"),
