@@ -98,6 +98,7 @@ def test_train_and_plan_say_which_starts_a_run_uses_if_seeds_matter(own: Path, r
         (["task.rollouts=2", "task.starts=fixed"], "all individuals have the same 2 starts, in all generations"),
         (["task.starts=common"], "all individuals have the same 1 start, new ones in each generation"),
         (["task.rollouts=2", "task.starts=own"], "each antithetic pair has 2 starts of its own"),
+        (["task.starts=own", "population.antithetic=false"], "each individual has 1 start of its own"),
         (["task.rollouts=2"], "each individual has 2 starts of its own"),
     ],
 )

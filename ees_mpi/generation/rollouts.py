@@ -65,10 +65,11 @@ def starts_note(config: Config) -> str:
     if has_one_start(config):
         return f"all rollouts start from seed {task.start_seed(config.run.seed)}; task.starts gives others"
     count = f"{task.rollouts} start{'s' * (task.rollouts > 1)}"
+    who = "antithetic pair" if config.population.antithetic else "individual"
     kinds = {
         "fixed": f"all individuals have the same {count}, in all generations",
         "common": f"all individuals have the same {count}, new ones in each generation",
-        "own": f"each antithetic pair has {count} of its own, new ones in each generation",
+        "own": f"each {who} has {count} of its own, new ones in each generation",
         None: f"each individual has {count} of its own, new ones in each generation",
     }
     return f"{kinds[task.starts]} (task.starts, task.rollouts)"
