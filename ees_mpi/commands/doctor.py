@@ -20,7 +20,7 @@ EXTRAS = {  # of this package, with the packages that each brings and its purpos
     "bullet": (("gymnasium", "pybullet"), "the paper's robots in Bullet"),
     "mujoco": (("gymnasium", "mujoco"), "the paper's robots in MuJoCo, Gymnasium's robots and environments"),
     "gpu": (("mujoco-warp", "warp-lang", "torch"), "robots in MuJoCo on NVIDIA GPUs"),
-    "torch": (("torch",), "MAML, own objectives"),
+    "torch": (("torch",), "measuring policies of torch or Stable-Baselines3, MAML, own objectives"),
     "analysis": (("matplotlib", "scipy", "xarray"), "figure, report, compare, run.to_xarray()"),
     "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
     "safetensors": (("safetensors",), "policies in .safetensors files"),
