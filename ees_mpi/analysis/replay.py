@@ -41,20 +41,24 @@ MAX_TOGETHER = 64
 
 @dataclass(frozen=True)
 class Choice:
-    """One policy of a run: an individual of a generation, or a mean from which it was drawn."""
+    """One policy of a run: an individual of a generation, or a mean from which it was drawn; or a new mutation."""
 
     generation: int
     individual: int | None = None
     component: int = 0  # of a mean
     reason: str = ""
+    new: bool = False  # True: sampled a moment ago, so that the generation means nothing to the user
 
     @property
     def name(self) -> str:
-        return f"individual {self.individual}" if self.individual is not None else f"mean {self.component}"
+        if self.individual is None:
+            return f"mean {self.component}"
+        return f"{'mutation' if self.new else 'individual'} {self.individual}"
 
     @property
     def title(self) -> str:
-        return f"generation {self.generation}, {self.name}" + (f", {self.reason}" if self.reason else "")
+        name = self.name if self.new else f"generation {self.generation}, {self.name}"
+        return name + (f", {self.reason}" if self.reason else "")
 
 
 def choose(run: Run, request: ReplayRequest) -> list[Choice]:
@@ -113,7 +117,7 @@ class Replayed:
         """Return the result as a sentence; `there`: the place of the bits that it is compared with."""
         valid, length, fitness, *behavior = self.again.evaluated
         shown = ", ".join(f"{value:.6g}" for value in behavior) if valid else "not finite"
-        text = f"{self.choice.title}: behavior {shown}; fitness {fitness:.6g}; {int(length)} steps: "
+        text = f"{self.choice.title}: behaviour {shown}; fitness {fitness:.6g}; {int(length)} steps: "
         if not self.compared:
             return text + "the file has no evaluation of it to compare with"
         if self.again.same:
@@ -122,7 +126,7 @@ class Replayed:
             return text + f"OTHER BITS from one of its starts than in {there}"
         apart = float(np.linalg.norm(self.again.evaluated[LOGGED:] - self.again.logged[LOGGED:]))
         logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
-        return text + f"OTHER BITS than in {there}, which has behavior {logged}; the distance is {apart:.4g}"
+        return text + f"OTHER BITS than in {there}, which has behaviour {logged}; the distance is {apart:.4g}"
 
 
 def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> None:
@@ -170,7 +174,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
     with open_run(path, request.trust) as run:
         run.path = named or path
         run.check_last()
-        choices = choose(run, request)
+        choices = [replace(choice, new=bool(request.mutations)) for choice in choose(run, request)]
         size = request.size or ((640, 420) if request.together else (640, 480) if len(choices) == 1 else (320, 240))
         with closing(_opened(run, request, size)) as actor:
             if request.video:
@@ -188,7 +192,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
                 video.write(request.video, sheet.frames(), f"{sheet.width}x{sheet.height}", fps, bar.update)
             say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
     for result in replayed:
-        say(result.line("its first evaluation" if request.mutations else "the file"))
+        say(result.line("its first evaluation, a moment ago" if request.mutations else "the file"))
     different = [result for result in replayed if result.compared and not result.again.same]
     if different and all(result.explained for result in different):
         say(f"other bits are to be expected here: {'; '.join(different[0].explained)}")

@@ -279,7 +279,7 @@ def read_parent(
             return configs.read(task, settings).run.stall_minutes
         if policy.foreign:
             says = f"{policy} does not say in which task it acts"
-            raise ConfigError(f"expected --task PRESET or --task FILE.toml, because {says}")
+            raise ConfigError(f"expected --task PRESET or --task FILE.toml (in Python: task=...), because {says}")
         return start_and_config()[1].run.stall_minutes
 
     @before_rollouts()

@@ -166,7 +166,8 @@ def _choice(arrays: Named) -> str:
     layers = {key.removesuffix(".weight"): array.shape for key, array in arrays.items() if key.endswith(".weight")}
     acting = [name for name, shape in layers.items() if len(shape) == 2 and not CRITIC.search(name)]
     listed = ", ".join(f"{name} {shape}" for name, shape in list(layers.items())[:20])
-    return f"it has the layers {listed}; name the layers that act, in order: --layers {','.join(acting) or 'NAME,...'}"
+    option = f"--layers {','.join(acting) or 'NAME,...'}"
+    return f"it has the layers {listed}; name the layers that act, in order (in Python: layers=[...]): {option}"
 
 
 def _layers(arrays: Named, names: Sequence[str], text: str) -> tuple[tuple[int, ...], list[NDArray[Any]]]:

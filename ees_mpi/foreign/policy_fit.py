@@ -75,7 +75,8 @@ def _check_module(policy: ForeignPolicy, task: Any) -> None:
     if not difference <= TOLERANCE * max(np.abs(each).max() for each in expected):
         raise ConfigError(
             f"{policy.source}: on {COUNT} random observations its actions differ by up to {difference:.3g} from those "
-            f"of the rebuilt network ({_toml(task, 'activation')}); name its activation (--activation), or {OTHER}"
+            f"of the rebuilt network ({_toml(task, 'activation')}); name its activation, for example --activation relu "
+            f'(in Python: activation="relu"), or {OTHER}'
         )
 
 

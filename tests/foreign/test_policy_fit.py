@@ -54,7 +54,8 @@ def test_a_module_with_its_activation_acts_as_it_does_in_torch(name: str, output
 
 def test_a_wrong_activation_is_refused_with_the_difference() -> None:
     net = module("relu", "relu", "tanh")
-    message = r"on 100 random observations its actions differ by up to 0\.\d+ from .*name its activation"
+    message = r"on 100 random observations its actions differ by up to 0\.\d+ from .*name its activation.*"
+    message += r'--activation relu \(in Python: activation="relu"\)'
     for wrong in ({}, {"activation": "silu"}):
         with pytest.raises(ConfigError, match=message):
             fitted(net, **wrong)

@@ -20,7 +20,7 @@ from ees_mpi.errors import VerifyError
 from ees_mpi.generation.reevaluation import Repeated
 
 SAME = "the same bits as in the file"
-AGAIN = "the same bits as in its first evaluation"  # of a new mutation, which no file of the user has
+AGAIN = "the same bits as in its first evaluation, a moment ago"  # of a new mutation, which no file of the user has
 
 
 def played(path: Path) -> tuple[int, tuple[int, int], np.ndarray]:
@@ -115,6 +115,7 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     ended = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
     assert ended.returncode == 0 and ended.stdout.count(AGAIN) == 2 and played(out)[1] == (128, 64 + 44), ended.stderr
     of_sample = ees("replay", sample, "--individual", 3).stdout.splitlines()[0].replace(SAME, AGAIN)
+    of_sample = of_sample.replace("generation 0, individual 3", "mutation 3")
     assert of_sample in ended.stdout.splitlines()  # the same mutation as in a sample
     assert of_sample not in ees("replay", policy, "--individual", 3, "--std", 0.5).stdout
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
@@ -127,7 +128,8 @@ def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: 
     lines: list[str] = []
     with pytest.raises(VerifyError, match=r"^1 of 1 gave other bits when they were evaluated a second time"):
         replay.replay(finished, ReplayRequest(individuals=[1], mutations=2), lines.append)
-    assert "OTHER BITS than in its first evaluation, which has behavior 3" in lines[0]
+    assert lines[0].startswith("mutation 1: ")
+    assert "OTHER BITS than in its first evaluation, a moment ago, which has behaviour 3" in lines[0]
 
 
 def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
