@@ -143,7 +143,7 @@ class Strategy:
 
             def read() -> dict[str, Any]:
                 prepared = reopen_loop(Path(path), generations, force, trust)
-                recording.writer = prepared.open()
+                recording.writer, recording.sessions = prepared.open(), prepared.sessions
                 return {"config": prepared.config, "state": prepared.state}
 
             with loop.closed_by_errors(), recording.released_by_errors():

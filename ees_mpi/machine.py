@@ -13,7 +13,7 @@ import platform
 import re
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -45,6 +45,7 @@ BY_CPU = ("cpu_features", "blas", "libm")  # those that depend on the CPU
 # The keys of a GPU job: the bits of rollouts on a GPU depend on them, too.
 GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp", "gpu_kernels")
 GPU_KERNELS = "2"  # the version of our own kernels: raise it whenever they compute other bits
+OWN_CODE = "own_code "  # begins the key of a module of the user in a fingerprint
 SHOWN = 3  # changed files of the user; a message only counts the others
 # Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
 OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", *GPU_BITS_DEPEND_ON)
@@ -207,8 +208,8 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the differences between two fingerprints that can change bits."""
     if "gpu" in other:
         other = {"gpu_kernels": "1", **other}  # the first kernels had no number
-    own = [key for key in mine if key.startswith("own_code ") and key in other]  # a command imports what it needs
-    files = [key for key in own if mine[key] != other[key]]
+    here, there = own_code(mine), own_code(other)
+    files = [f"{OWN_CODE}{name}" for name in here if there.get(name, here[name]) != here[name]]
     more = [f"and {len(files) - SHOWN} more files of yours"] if len(files) > SHOWN else []
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
@@ -216,6 +217,24 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
         if mine.get(key, "none") != other.get(key, "none")
         and (key not in OPTIONAL_KEYS or (key in mine and key in other))
     ] + more
+
+
+def own_code(found: Mapping[str, str]) -> dict[str, str]:
+    """Return the digests of the user's modules in a fingerprint, by module."""
+    return {key.removeprefix(OWN_CODE): digest for key, digest in found.items() if key.startswith(OWN_CODE)}
+
+
+def code_change(here: Mapping[str, str], there: Mapping[str, str], since: str) -> str:
+    """Return a sentence that modules of the user have changed; empty if none has that both sides know.
+
+    here, there: their digests; a command imports only the modules that it needs
+    """
+    changed = [name for name in here if there.get(name, here[name]) != here[name]]
+    if not changed:
+        return ""
+    shown = ", ".join(f"{name} ({there[name]}, now {here[name]})" for name in changed[:SHOWN])
+    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+    return f"your code has changed since {since}: {shown}{more}"
 
 
 @lru_cache

@@ -1,6 +1,7 @@
 """Code that only a run file names does not run without the user's consent."""
 
 import html
+import json
 import os
 import shutil
 import sys
@@ -15,6 +16,7 @@ from support.own_parts import BASE, EXAMPLES, MODULES, write
 from support.program import TINY, done, ees, forget_modules, refusal, sets
 from support.run_files import edited
 
+import ees_mpi
 from ees_mpi.analysis import report, report_charts
 from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
@@ -222,3 +224,28 @@ def test_functions_are_not_called_in_place_of_tasks(folder: Path) -> None:
     task = {"name": "custom", "function": "os:system", "settings": {"command": f"touch {marker}"}}
     code, line = refusal("train", *words({"task": task}))
     assert code == 2 and "expected a class, got builtin" in line and not marker.exists()
+
+
+def test_results_of_other_code_than_the_run_was_trained_with_say_so(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The user has trained another run with the new code, so it may run."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size is "old"
+    options = words({**OWN["A Gymnasium environment"], **OWN["An objective in numpy"]})
+    options += sets("task.steps=2", "population.size=16", "run.generations=1")
+    done("train", *options)
+    for module in ("cart", "weights"):
+        Path(f"{module}.py").write_text(f"{MODULES[f'{module}.py']}\nCHANGED = 1\n")
+    forget_modules()
+    assert "cart.py' has changed since you trained" in refusal(*SAMPLE)[1]
+    begun = done("train", *options, "--out", "new.h5", "--from", "run.h5")
+    adapted = done(*ADAPT, "--mutations", 2, "--evaluations", 1, "--policy", "left.npz")
+    sampled = done("sample", "left.npz", "--count", 2, "-o", "left.h5")
+    for said in (begun, adapted, sampled):
+        assert "changed since run.h5" in said.stdout and "cart (" in said.stdout and "as it is now" in said.stdout, said
+    assert "weights (" in done("signal", "run.h5", "--json").stderr
+    capsys.readouterr()
+    with ees_mpi.measure("left.h5", std=0.1, count=2, out="measured.h5") as measured:
+        assert "changed since " in capsys.readouterr().out  # it was not the study that trained the policy
+        trained = json.loads(measured.attributes["started_from"])["own_code"]["cart"]
+        assert trained != measured.machine(0)["own_code cart"]

@@ -29,6 +29,7 @@ from ees_mpi.generation.results import AdaptedPolicy
 from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.outcomes import Singles
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.runs.starting_point import StartingPoint
@@ -110,6 +111,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     scores = score(ranks, parent, task, adapted.parameters, evaluation, request.evaluations)
     with ranks.together():
         if ranks.is_root:
+            code = machine.own_code(sources(parent.config.to_toml()))
             attributes = {
                 "format": FORMAT,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -118,6 +120,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
                 "config": parent.config.to_toml(),
                 "direction": task.heading,
                 "training_steps": parent.about["training_steps"],
+                **({"own_code": json.dumps(code)} if code else {}),
                 **adapted.attributes,
             }
             groups = {**adapted.groups, "evaluations": scores}

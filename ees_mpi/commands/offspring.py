@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi import config as configs
-from ees_mpi import machine
+from ees_mpi import machine, terminal
 from ees_mpi.commands import shelf
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, check_same, policy_of
@@ -38,6 +38,7 @@ from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.runs import starting_point
@@ -53,6 +54,7 @@ TENTH, MAX_PARENTS = 10, 50  # the best of so many are selected; at most so many
 ENGINE_KEYS = ("task.engine", "task.device")
 STDS = (0.01, 0.02, 0.05)  # of `measure`, for policies of other programs
 TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
+AS_IT_IS_NOW = "The results are those of the code as it is now; for those of the run, bring back the code of then"
 KIND = "study"  # of its file
 OPTIONS = {"population.std": "--std", "population.size": "--count"}  # of `measure`, in place of keys
 
@@ -298,6 +300,8 @@ def read_parent(
                 f"{policy} has one mean, and its config a mixture; expected `measure`, or its run with --component"
             )
         start = start.fitted(str(policy), config)
+        if changed := starting_point.code_change(start, config):
+            terminal.say(f"warning: {changed}. {AS_IT_IS_NOW}")  # Python's `measure`, too, which says nothing else
         mean, std = start.statistics
         about = {**start.about, **({"objective": label} if label else {})}
         if 0 < (start.own_std or 0) <= 1e30:  # a population of the user may learn a `std` of another meaning
@@ -402,6 +406,7 @@ def evaluate(
             about |= {"second_generation": notes} if notes else {}
             note = json.dumps(about)
             here = {**machine.fingerprint(uses_torch(parent.config)), **evaluation.described}
+            here |= sources(parent.config.to_toml())
             with replaced(out, RunFileError) as fresh:
                 writer = RunWriter.create(fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=note)
                 writer.begin_session(0, ranks.size, ranks.nodes, here, began)

@@ -27,7 +27,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi import machine, terminal
 from ees_mpi.commands.arguments import counted, path_of
+from ees_mpi.commands.offspring import AS_IT_IS_NOW
 from ees_mpi.commands.requests import SignalRequest, check_same
 from ees_mpi.commands.verify import UPDATED, learned_after, logged_outcomes, spaced
 from ees_mpi.config import Evolution, check_kept
@@ -37,6 +39,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.plugins import sources
 from ees_mpi.runs.broadcast import open_on_ranks
 from ees_mpi.store.reader import Run
 from ees_mpi.update import Update
@@ -88,6 +91,12 @@ def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     signals = list(measure_signal(ranks, run, agreed, request.splits, other))
+    here = machine.own_code(sources(run.config.to_toml()))
+    for number in agreed if ranks.is_root else ():
+        since = f"generation {number} of {run.path}"
+        if changed := machine.code_change(here, machine.own_code(run.machine(number)), since):
+            terminal.say_on_stderr(f"warning: {changed}. {AS_IT_IS_NOW}\n")  # stdout may have to be JSON
+            break
     run.close()
     return signals
 

@@ -1,6 +1,6 @@
 """A loop or a function of the user: its config, whose task takes the place of another; and the run file of a loop."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,10 +23,11 @@ from ees_mpi.registry.plugins import digests, sources
 from ees_mpi.registry.search import FOLDERS, beside
 from ees_mpi.registry.toml import settings_of, source_of, tables
 from ees_mpi.registry.trust import note_code
-from ees_mpi.runs.start import PreparedRun, load, reopen
+from ees_mpi.runs.start import PreparedRun, changes, load, reopen
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, has_results
+from ees_mpi.terminal import say
 
 NO_END = 10**6  # generations of a recorded run whose end is not known
 # The sections of a loop or a function of the user that has no others.
@@ -87,6 +88,7 @@ class Recording:
 
     create: Callable[[Config], RunWriter] | None = None
     writer: RunWriter | None = None
+    sessions: Sequence[Mapping[str, Any]] = ()  # of a file that is resumed
 
     @classmethod
     def new(cls, path: Path, state: State, overwrite: bool) -> "Recording":
@@ -108,6 +110,8 @@ class Recording:
             if self.writer:
                 here = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, "device": "cpu"}
                 here |= sources(config.to_toml())
+                for change in changes(state.generation, self.sessions, here):
+                    say(f"warning: {change}")
                 self.writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
                 note_code(config.tables(), digests())
 

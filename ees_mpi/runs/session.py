@@ -23,7 +23,7 @@ from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import Progress
-from ees_mpi.runs.start import PreparedRun, PrepareRun
+from ees_mpi.runs.start import PreparedRun, PrepareRun, changes
 from ees_mpi.store.layout import axis_sizes
 from ees_mpi.terminal import plain, say
 from ees_mpi.training import Job, open_job, train
@@ -235,5 +235,5 @@ def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str]) -> None:
             f"warning: {ranks.size - size} of {ranks.size} ranks have nothing to evaluate (ranks {size} to "
             f"{ranks.size - 1}): the population has {size} individuals"
         )
-    if prepared.sessions and (other := machine.differences(here, prepared.sessions[-1]["machine"])):
-        say(f"warning: something has changed since the last session, so later bits may differ: {'; '.join(other)}")
+    for change in changes(first, prepared.sessions, here):
+        say(f"warning: {change}")

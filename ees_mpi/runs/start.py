@@ -1,7 +1,7 @@
 """Prepare a new run, or reopen an existing run file, on rank 0, before anything is trained."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ees_mpi import config as configs
+from ees_mpi import machine
 from ees_mpi.config import Config, Source
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
@@ -119,6 +120,9 @@ class RunToTrain:
         state, note = first_state(config), ""
         if begin:
             state, note = starting_point.first_state_from(begin, str(self.start), config)
+            if changed := starting_point.code_change(begin, config):
+                changed += ". This run trains with the code as it is now"
+                config = replace(config, notes=(*config.notes, changed))
         words = (path, config, state.arrays(), self.overwrite, self.force)
         return PreparedRun(*words[:3], create=partial(RunWriter.create, *words, started_from=note))
 
@@ -176,6 +180,21 @@ def reopen(
         _check_same_sizes(run, config)
     writer, contents = RunWriter.resume(path, config, force)
     return PreparedRun(path, config, contents.state, contents.sessions, writer)
+
+
+def changes(generation: int, sessions: Sequence[Mapping[str, Any]], here: dict[str, str]) -> Iterator[str]:
+    """Yield warnings about what has changed since the last session of a run.
+
+    generation: the next one; here: the fingerprint of this session, with the user's code
+    """
+    if not sessions:
+        return
+    there, code = sessions[-1]["machine"], machine.own_code(here)
+    if changed := machine.code_change(code, machine.own_code(there), f"generation {max(generation - 1, 0)}"):
+        yield f"{changed}. The run goes on with the code as it is now, so this is another experiment from here on"
+    rest = {key: value for key, value in here.items() if not key.startswith(machine.OWN_CODE)}
+    if other := machine.differences(rest, there):
+        yield f"something has changed since the last session, so later bits may differ: {'; '.join(other)}"
 
 
 def _check_same_sizes(run: Run, config: Config) -> None:

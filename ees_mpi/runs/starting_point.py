@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files, policy_files, policy_fit
@@ -19,6 +20,7 @@ from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
 from ees_mpi.generation.state import State, split_mean, state_of
 from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.registry import flat
+from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import tables
 from ees_mpi.store import checks
 from ees_mpi.store.reader import Run, open_run
@@ -167,11 +169,22 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         "generation": generation,
         "state_sha256": digest,
     }
+    note = checks.note_of(run.attributes["started_from"] or "{}")
+    is_study = run.attributes["kind"] == "study"  # it evaluates a policy, and has trained none
+    code = note.get("own_code", {}) if is_study else machine.own_code(run.machine(max(generation - 1, 0)))
+    if code:
+        about["own_code"] = code
     inherited = {name: moments[name] for name in config.method.inherited if name in moments}
     others = {name: array for name, array in learned.items() if name != "mean"}
     place = (generation, config.population.std, inherited, about)
-    noted = checks.note_of(run.attributes["started_from"] or "{}").get("own_std", 0.0)
+    noted = note.get("own_std", 0.0)
     return StartingPoint(learned["mean"], sums, *place, config=config.to_toml(), learned=others, noted_std=noted)
+
+
+def code_change(start: StartingPoint, config: Config) -> str:
+    """Return a sentence that the user's code is another one than that which trained a run; empty if it is not."""
+    here = machine.own_code(sources(config.to_toml()))
+    return machine.code_change(here, start.about.get("own_code", {}), f"{start.about['path']} was trained with it")
 
 
 def steps_until(run: Run, generation: int) -> int:

@@ -46,6 +46,9 @@ def note_of(text: str) -> dict[str, Any]:
     wrong += [name for name in ("path", "generation") if note and name not in note]
     if not isinstance(std := note.get("own_std", 1.0), float) or not 0 < std <= 1e30:
         wrong.append("own_std")
+    code = note.get("own_code", {})
+    if not isinstance(code, dict) or not all(isinstance(digest, str) for digest in code.values()):
+        wrong.append("own_code")
     if wrong:
         raise ValueError(f"its note on the run that it started from has no usable {wrong[0]}")
     json.dumps(note, ensure_ascii=False).encode()  # raises a ValueError if a text is not UTF-8

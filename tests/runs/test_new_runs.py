@@ -173,7 +173,7 @@ def test_a_run_goes_on_with_changed_code_only_if_its_arrays_fit_and_says_so(
         assert (code, shape in said, "(4, 2) in" in said) == (2, True, True), said
     assert out.read_bytes() == before and not out.with_name("run.h5.journal").exists()
     code, said = ees("2:", "resume", out, "--generations", 3, "--trust")
-    assert code == 0 and "later bits may differ: own_code parts.helper is '" in said
+    assert code == 0 and "since generation 1: parts.helper (" in said and "another experiment" in said, said
     assert ees("2:", "verify", out, "--generation", 2, "--trust")[0] == 0
     code, said = ees("2:", "verify", out, "--generation", 1, "--trust")
     assert code == 1 and "expected here: own_code parts.helper is '" in said
