@@ -86,7 +86,7 @@ def test_a_wrong_setting_is_refused_before_a_file_is_made(settings: list[str], m
     ("settings", "message"),
     [
         (["task.behavior=mine:varying"], "behavior mine:varying: expected 2 numbers, as at first, got 3$"),
-        (list(CUSTOM), r"task.function mine:Varying: .*a behavior of shape \(2,\); expected .*Outcome with \(1,\)"),
+        (list(CUSTOM), r"task.function mine:Varying: .*a behaviour of shape \(2,\); expected .*Outcome with \(1,\)"),
     ],
 )
 def test_an_error_in_the_first_generation_names_it_and_does_not_block_the_corrected_command(

@@ -179,7 +179,7 @@ def test_measure_explains_the_best_of_40_and_where_the_policy_ends(run: Path, tm
     assert "best of 40: how far" in said and "fewer than 40" not in said and "the mean over" not in said
     few = done("measure", run, "--count", 20, "--std", "0.5", "--starts", 2, "-o", tmp_path / "few.h5").stdout
     assert "-: fewer than 40 valid mutations (--count)" in few and "), the mean over its 2 starts;" in few
-    assert "all columns: of the mean behavior" in few and "distance: of single rollouts" in few  # they differ
+    assert "all columns: of the mean behaviour" in few and "distance: of single rollouts" in few  # they differ
     assert "all columns" not in said
     words = ("measure", run, "--count", 40, "--std", "0.2,0.5", "--json", "-o", tmp_path / "json.h5")
     found = json.loads(done(*words).stdout)

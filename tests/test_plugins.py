@@ -104,7 +104,7 @@ WRONG = [
     ("A task", "np.array([0.2, 1.0], np.float32)", "[[0.2], [1.0, 2.0]]", "Throw: initial() raised ValueError"),
     ("A task", "Outcome(index,", "Outcome(0,", "individual 1: task.function throwing:Throw: evaluate() returned ind"),
     ("A task", "[0.2, 1.0]", "[0.2, 1.0, 0.0]", "initial() has shape (3,); expected (2,)"),
-    ("A task", "(landed,)", "(landed, 1.0)", "a behavior of shape (2,); expected ees_mpi.outcomes.Outcome with (1,"),
+    ("A task", "(landed,)", "(landed, 1.0)", "a behaviour of shape (2,); expected ees_mpi.outcomes.Outcome with (1,"),
     ("A task", "(landed,)", "('left',)", "expected ees_mpi.outcomes.Outcome with (1,): real numbers"),
     ("A task", "length=1", "length=None", "with (1,): expected a number as length, got None"),
     ("A task", "fitness=landed", "fitness=10**400", "int too large to convert to float"),

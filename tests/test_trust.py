@@ -107,7 +107,7 @@ def test_code_that_a_file_names_does_not_run_and_a_report_says_so_in_place_of_pi
     assert "Over generations" in page and "<img src" not in page and not ran()
     if name in ("A task", "A Gymnasium environment", "A behaviour", "A policy"):  # others have nothing to draw
         assert "No pictures: task." in page and "--trust" in page.partition("No pictures: ")[2].splitlines()[0]
-    assert ("They are whole behaviors" in page) == (name == "A task")
+    assert ("They are whole behaviours" in page) == (name == "A task")
 
 
 def test_a_report_leaves_out_pictures_that_need_the_users_population(

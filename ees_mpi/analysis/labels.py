@@ -26,8 +26,8 @@ PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
     "commit": "writing the file",
 }
 METRICS = {
-    "entropy": "entropy of the behavior, nats",
-    "behavior_variance": "variance of the behavior",
+    "entropy": "entropy of the behaviour, nats",
+    "behavior_variance": "variance of the behaviour",
     "distance_mean": "mean distance from the origin",
     "distance_max": "largest distance from the origin",
     "fitness_mean": "mean fitness",

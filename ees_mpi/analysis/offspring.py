@@ -43,7 +43,7 @@ def read_offspring(run: Run, generation: int | None = None) -> Offspring:
     g = check_generation(run, generation)
     behavior, valid = _behavior(run, g)
     if not valid.any():
-        raise RunFileError(f"{run.path}: generation {g} has no finite behavior")
+        raise RunFileError(f"{run.path}: generation {g} has no finite behaviour")
     by_start = run[BY_START][g] if BY_START in run.names else None
     facts = behavior, run["fitness"][g], run["length"][g].astype(np.int64), valid, np.zeros((0, 1))
     outcomes = Outcomes(*facts, by_start, run.config.task.common_starts)
@@ -103,7 +103,7 @@ def valid_generations(run: Run) -> list[int]:
     """Return the generations that have valid rollouts, because others are gaps; raise a RunFileError if none has."""
     generations = [g for g in range(check_generation(run, None) + 1) if _behavior(run, g)[1].any()]
     if not generations:
-        raise RunFileError(f"{run.path} has no finite behavior in any generation")
+        raise RunFileError(f"{run.path} has no finite behaviour in any generation")
     return generations
 
 

@@ -136,7 +136,7 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     ]
     labels = [axis_names(runs[0])[column] for column in columns]
     maps = _plane(labels, ends) if len(columns) == 2 else _line(labels[0], ends[0], runs, kept, counts, highest)
-    what = "final positions" if has_positions(runs[0]) else "behaviors"
+    what = "final positions" if has_positions(runs[0]) else "behaviours"
     rows = "individuals"
     if not runs[0].config.population.has_individuals:
         what, rows = f"mean {what}", "rollouts of each task, after its gradient step"
@@ -146,7 +146,7 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     if max(run.generations for run in runs) > most:
         caption += f" At most {most} generations of a run are kept here."
     if any(run.whole_behavior for run in runs):
-        caption += " They are whole behaviors: only the task's code, which did not run, says which are positions."
+        caption += " They are whole behaviours: only the task's code, which did not run, says which are positions."
     if width > 2:
         caption += f" Of {width} numbers, the map shows the two that vary most in the last generation."
     return shown, maps, caption
@@ -214,7 +214,7 @@ def _framed(figure: Figure, panel: Axes) -> str:
     """Return axes, with a picture inside of them that the slider chooses."""
     x, y, width, height = (100 * share for share in panel.get_position().bounds)
     style = f"left:{x:.3f}%;top:{100 - y - height:.3f}%;width:{width:.3f}%;height:{height:.3f}%"
-    picture = f'<img id="frame" alt="behaviors of the chosen generation" style="{style}">'
+    picture = f'<img id="frame" alt="behaviours of the chosen generation" style="{style}">'
     return f'<div class="axes">{_svg(figure, panel, mark=False)}{picture}</div>'
 
 

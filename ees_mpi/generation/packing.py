@@ -20,7 +20,7 @@ def pack(outcomes: Sequence[Outcome], behavior_dim: int, starts: int = 1) -> Flo
     for outcome in outcomes:
         if len(outcome.behavior) != behavior_dim:
             raise PluginError(
-                f"individual {outcome.index}: a behavior has {len(outcome.behavior)} numbers; expected {behavior_dim}"
+                f"individual {outcome.index}: a behaviour has {len(outcome.behavior)} numbers; expected {behavior_dim}"
             )
     rows = [(outcome.index, outcome.valid, outcome.length, outcome.fitness, *outcome.behavior) for outcome in outcomes]
     packed = np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)

@@ -110,7 +110,7 @@ def mean_outcome(rollouts: Sequence[Outcome]) -> Outcome:
     if len(rollouts) == 1:
         return first
     if len(sizes := {len(rollout.behavior) for rollout in rollouts}) > 1:
-        raise TaskError(f"individual {first.index}: expected behaviors of one length, got {sorted(sizes)} numbers")
+        raise TaskError(f"individual {first.index}: expected behaviours of one length, got {sorted(sizes)} numbers")
     by_start = np.array([rollout.behavior for rollout in rollouts], np.float64)
     behavior = mean_behavior(by_start)
     with np.errstate(invalid="ignore"):

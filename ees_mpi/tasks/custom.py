@@ -184,7 +184,7 @@ class PluginEvaluator(Guard):
                 raise PluginError(f"{self._code}: {returned}") from None
             if shape != (self._expected,) or not isinstance(outcome, Outcome):
                 raise PluginError(
-                    f"{self._code}: evaluate() returned {type(outcome).__name__} with a behavior of shape {shape}; "
+                    f"{self._code}: evaluate() returned {type(outcome).__name__} with a behaviour of shape {shape}; "
                     f"{expected}"
                 )
             if number != index or not 0 <= length < 2**31:

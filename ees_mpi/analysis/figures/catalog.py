@@ -34,13 +34,13 @@ class Recipe(NamedTuple):
 
 FIGURES = {
     "interference": Recipe(curves.interference, "1", "runs of interference-maxvar and interference-maxent, any seeds"),
-    "line": Recipe(positions.line, "2", "runs with a behavior of one number, such as a cheetah's; a panel each"),
+    "line": Recipe(positions.line, "2", "runs with a behaviour of one number, such as a cheetah's; a panel each"),
     "maml": Recipe(
         positions.maml, "3, S5", "samples (ees-mpi sample) of cheetah runs, MAML also at a quarter of the std"
     ),
     "maml-training": Recipe(curves.maml_training, "", "runs of a -maml preset, any seeds"),
     "plane": Recipe(
-        positions.plane, "4", "runs or samples with a behavior of two numbers, such as an ant's; a panel each", True
+        positions.plane, "4", "runs or samples with a behaviour of two numbers, such as an ant's; a panel each", True
     ),
     "adaptation": Recipe(
         curves.adaptation, "5", "runs of an -adapt preset, with and without --from; a panel for each direction"

@@ -43,7 +43,7 @@ def line(runs: Sequence[Run]) -> Figure:
     for run in runs:
         ends = {g: read_offspring(run, g).position for g in valid_generations(run)}
         if run.generations < 2 or ends[max(ends)].shape[1] != 1:
-            raise RunFileError(f"{run.path}: expected a run with a behavior of one number and two or more generations")
+            raise RunFileError(f"{run.path}: expected a run with a behaviour of one number and two or more generations")
         behaviors.append(ends)
     (edges,) = cells(runs[0], [rows for ends in behaviors for rows in ends.values()], 4, 100)
     images = [np.zeros((run.generations, len(edges) - 1)) for run in runs]  # empty: no valid rollout
@@ -146,7 +146,7 @@ def read_rows(run: Run, generation: int | None, numbers: int = 2) -> Offspring:
     offspring = read_offspring(run, generation)
     if offspring.position.shape[1] != numbers:
         words = "one number" if numbers == 1 else "two numbers, a position in the plane"
-        raise RunFileError(f"{run.path}: expected mutations with a behavior of {words}")
+        raise RunFileError(f"{run.path}: expected mutations with a behaviour of {words}")
     return offspring
 
 

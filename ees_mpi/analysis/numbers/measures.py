@@ -188,9 +188,9 @@ def share(heritable: float, start: float, interaction: float) -> float:
 
 NEEDS: dict[str, Callable[[Offspring], bool]] = {
     "": lambda offspring: True,
-    "a behavior of one number": lambda offspring: bool(offspring.position.shape[1] == 1),
-    "a behavior of two numbers": lambda offspring: bool(offspring.position.shape[1] == 2),
-    "a behavior of two or more numbers": lambda offspring: bool(offspring.position.shape[1] > 1),
+    "a behaviour of one number": lambda offspring: bool(offspring.position.shape[1] == 1),
+    "a behaviour of two numbers": lambda offspring: bool(offspring.position.shape[1] == 2),
+    "a behaviour of two or more numbers": lambda offspring: bool(offspring.position.shape[1] > 1),
     "a mixture of means": lambda offspring: offspring.components > 1 and len(offspring.parent) > 1,
     "the same starts for all: ees-mpi measure --starts K": lambda offspring: min(offspring.crossed.shape[:2]) > 1,
 }
@@ -218,18 +218,18 @@ MEASURES = {
     "near_origin": Measure(lambda o, s: float((o.distance < s.radius).mean()), "share that ended within the radius"),
     "covariance_trace": Measure(  # whitened per component, MaxVar climbs the logarithm of each of its terms
         lambda o, s: float(o.outcomes.behavior[o.outcomes.valid].var(axis=0).sum()),
-        "trace of the behavior's covariance",
+        "trace of the behaviour's covariance",
     ),
-    "kernel_entropy": Measure(entropy, "differential entropy of the behavior, nats"),
+    "kernel_entropy": Measure(entropy, "differential entropy of the behaviour, nats"),
     "coverage": Measure(  # Mengistu et al. 2016, evolvability search
         lambda o, s: float(len(np.unique(np.floor(o.position / s.cell), axis=0))),
-        "distinct behaviors: occupied cells of a grid",
+        "distinct behaviours: occupied cells of a grid",
     ),
     "best_of_40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
     "balance": Measure(balance, "left and right: 2 min / (left + right); 1 equal shares, 0 all to one side", LINE),
     "direction_uniformity": Measure(direction_uniformity, "directions: 1 all equally often, 0 only one", PLANE),
-    "correlation": Measure(correlation, "correlation of the behavior's components: 0 for a ring", SEVERAL),
-    "specialization": Measure(specialization, "how well the behavior predicts the component: 0 to 1", MIXTURE),
+    "correlation": Measure(correlation, "correlation of the behaviour's components: 0 for a ring", SEVERAL),
+    "specialization": Measure(specialization, "how well the behaviour predicts the component: 0 to 1", MIXTURE),
     "heritable": Measure(lambda o, s: variances(o.crossed)[0], "variance that belongs to the mutation", CROSSED),
     "share": Measure(lambda o, s: share(*variances(o.crossed)), "heritable over all variance: ICC(A,1)", CROSSED),
     "fitness_mean": Measure(lambda o, s: float(o.outcomes.fitness[o.outcomes.valid].mean()), "mean fitness"),

@@ -156,5 +156,5 @@ def table_of_stds(path: Path, cell: float, trust: bool = False) -> list[str]:
     cells = [("std", *(heading for heading, _ in AT_STDS.values()), "invalid")]
     cells += [(f"{row['std']:g}", *(number(row[name]) for name in AT_STDS), str(row["invalid"])) for row in rows]
     few = min(size - row["invalid"] for row in rows) < BEST_OF
-    means = [f"all columns: of the mean behavior of each mutation over its {starts} starts"] if starts > 1 else []
+    means = [f"all columns: of the mean behaviour of each mutation over its {starts} starts"] if starts > 1 else []
     return [title, *columns(cells), BEST + (FEW if few else ""), *means]

@@ -50,9 +50,11 @@ def numbers(behavior: Any, name: str, expected: int = 0) -> tuple[float, ...]:
     except Exception:  # of a sequence, tensor or array of the user
         row = np.empty((0, 0))
     if row.ndim != 1 or row.size == 0:
-        raise PluginError(f"behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r:.80}")
+        raise PluginError(
+            f"task.behavior {name}: expected one or more numbers in a flat sequence, got {behavior!r:.80}"
+        )
     if row.size != (expected or row.size):
-        raise PluginError(f"behavior {name}: expected {expected} numbers, as at first, got {row.size}")
+        raise PluginError(f"task.behavior {name}: expected {expected} numbers, as at first, got {row.size}")
     return tuple(row.tolist())
 
 
