@@ -2,6 +2,7 @@
 
 import html
 import json
+import shlex
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, nullcontext, suppress
@@ -20,9 +21,11 @@ from ees_mpi.analysis.numbers.heritability import describe
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
+from ees_mpi.config import Config
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError, TrustError
 from ees_mpi.files import check_writable, written
+from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.store.reader import Run, open_run
 from ees_mpi.terminal import clock
 
@@ -94,6 +97,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     return page.substitute(
         {name: html.escape(text) for name, text in texts.items()},
         summary=summary,
+        starts=_starts(runs),
         maps=maps,
         sections="".join(
             f"<section><h2>{html.escape(title)}</h2>{content}</section>\n" for title, content in sections.items()
@@ -109,6 +113,32 @@ def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
     for run, name in zip(runs, names if len(set(names)) > 1 else run_names(runs), strict=True):
         members_of.setdefault(name, []).append(run)
     return members_of
+
+
+def _starts(runs: Sequence[Run]) -> str:
+    """Return which starts the rollouts have in common, and how to try others; empty if runs differ or have none."""
+    said = set()
+    for run in runs:
+        task = run.config.task
+        with suppress(EesError):  # of the user's code, which may not run here
+            has_starts = "reset_seed" in task.__struct_fields__ and not task.in_program and task.steps > 1
+            said.add(_shared(run.config) if has_starts and run.config.population.has_individuals else "")
+    text = said.pop() if len(said) == 1 else ""
+    if not text:
+        return ""
+    if not subject(runs[0]).trained:
+        return f"<p class='faint'>{text}</p>"
+    path = shlex.quote(runs[0].path.name) if len(runs) == 1 else "RUN.h5"
+    command = f"<code>ees-mpi measure {html.escape(path)} <span>--starts 20</span></code>"
+    return f"<p class='faint'>{text} Do mutations do the same from other starts? {command} finds out.</p>"
+
+
+def _shared(config: Config) -> str:
+    if has_one_start(config):
+        return "All rollouts have the same start."
+    count = f"{config.task.rollouts} start{'s' * (config.task.rollouts > 1)}"
+    same = f"All individuals of a generation have the same {count}."
+    return same if config.task.common_starts else f"Individuals have different starts, {config.task.rollouts} each."
 
 
 def _curves(runs: Sequence[Run]) -> str:

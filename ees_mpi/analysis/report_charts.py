@@ -219,7 +219,7 @@ def _framed(figure: Figure, panel: Axes) -> str:
 
 
 def _plane(names: Sequence[str], ends: Sequence[tuple[float, float]]) -> str:
-    figure, panel = _axes(4.0, 3.8, (0.14, 0.12, 0.84, 0.86))
+    figure, panel = _axes(4.0, 3.8, (0.17, 0.12, 0.81, 0.86))
     panel.set(xlim=ends[0], ylim=ends[1], xlabel=names[0], ylabel=names[1])
     for draw, (low, high) in zip((panel.axvline, panel.axhline), ends, strict=True):
         if low < 0 < high:
@@ -233,7 +233,7 @@ def _line(
     """Return a map of all generations for each run, and the axes of a histogram of one generation."""
     maps = []
     for number, (run, chosen, cells) in enumerate(zip(runs, kept, counts, strict=True)):
-        figure, panel = _axes(4.0, 2.6, (0.14, 0.16, 0.84, 0.82))
+        figure, panel = _axes(4.0, 2.6, (0.17, 0.16, 0.81, 0.82))
         rows = np.searchsorted(chosen, np.arange(run.generations))  # a generation that is not kept is like the next
         image = _shades(cells.swapaxes(0, 1), highest)[rows].swapaxes(0, 1)
         extent = (-0.5, run.generations - 0.5, *ends)
@@ -241,7 +241,7 @@ def _line(
         panel.set(ylabel=name)
         _name_rows(panel, stds(run))
         maps.append(f'<div class="axes" data-run="{number}">{_svg(figure, panel)}</div>')
-    figure, panel = _axes(4.0, 2.6, (0.14, 0.16, 0.84, 0.82))
+    figure, panel = _axes(4.0, 2.6, (0.17, 0.16, 0.81, 0.82))
     panel.set(xlim=ends, ylim=(0, highest), xlabel=name, ylabel="individuals")
     whole_numbers(panel.yaxis)
     return "".join(maps) + _framed(figure, panel)
