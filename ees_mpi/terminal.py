@@ -39,9 +39,9 @@ def say(line: str = "", nl: bool = True) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def tell(error: EesError) -> int:
-    """Print an error and return its exit code."""
-    say_on_stderr(f"ees-mpi: {error}\n")
+def tell(error: EesError, lines: str = "") -> int:
+    """Print an error, and `lines` below it; return its exit code."""
+    say_on_stderr(f"ees-mpi: {error}\n{lines}")
     return error.exit_code
 
 

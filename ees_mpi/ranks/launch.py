@@ -8,7 +8,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NoReturn, TypeVar
 
 import numpy as np
@@ -104,8 +104,8 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
     name: of the function that the user calls, the same on all ranks
     trains: SIGTERM and SIGUSR1 stop the job, and its state is saved
 
-    Signal handlers and the excepthook are afterwards as before. With several ranks, an error that only one rank has
-    ends all of them, as in `run`: the others wait for that rank.
+    Signal handlers and the excepthook are afterwards as before, but after an error `PrintedOnRoot` stays until the next
+    call. With several ranks, an error that only one rank has ends all of them, as in `run`: the others wait for it.
     """
     if not _CALLING.acquire(blocking=False):
         raise LaunchError(
@@ -113,6 +113,7 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
             "on_generation and not in a second thread"
         )
     try:
+        PrintedOnRoot.remove()
         with _hooks_restored():
             if trains:
                 process.note_stops()
@@ -122,6 +123,9 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
                 return job(ranks) if ranks.size == 1 else supervise(ranks, job)
             finally:
                 ranks.release()
+    except EesError as error:
+        PrintedOnRoot.set(error)
+        raise
     finally:
         if launched()[0]:
             process.disarm()
@@ -158,6 +162,7 @@ class Program:
     current: "Program | None" = None  # with several ranks; a single process has one for each loop
 
     def __init__(self) -> None:
+        PrintedOnRoot.remove()
         self._hook_before = sys.excepthook
         self.ranks = connect(from_python=True)
         self._hook = sys.excepthook
@@ -222,6 +227,8 @@ class UserLoop:
         except EesError as error:
             if error.collective or self.ranks.size == 1:
                 self.close()
+                if Program.current is None:  # otherwise its own hook ends the job
+                    PrintedOnRoot.set(error)
             raise
 
     @property
@@ -258,6 +265,33 @@ class UserLoop:
             return
         self._open = False
         self._program.leave(self._number)
+
+
+class PrintedOnRoot:
+    """The excepthook of other ranks than 0 after an error that all ranks raise: if none catches it, rank 0 prints it.
+
+    They end as they would have done: the end of MPI waits for rank 0, which has printed it by then.
+    """
+
+    def __init__(self) -> None:
+        self.before = sys.excepthook
+
+    def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if not isinstance(error, EesError) or not error.collective:
+            self.before(kind, error, trace)
+
+    @classmethod
+    def set(cls, error: EesError) -> None:
+        """Set the hook if all ranks raise this error, and another rank prints it."""
+        cls.remove()
+        if error.collective and launched()[1] > 0:
+            sys.excepthook = cls()
+
+    @staticmethod
+    def remove() -> None:
+        """Restore the excepthook at the beginning of the next call: the program has caught the error."""
+        if isinstance(sys.excepthook, PrintedOnRoot):
+            sys.excepthook = sys.excepthook.before
 
 
 class CtrlC(KeyboardInterrupt):

@@ -83,6 +83,7 @@ def test_a_fault_on_one_rank_ends_all_ranks_with_one_sentence(fault: str, senten
     out = tmp_path / "run.h5"
     ended = run(python(PROGRAM, fault, out, ranks=3))
     assert ended.returncode != 0 and ended.stderr.count(sentence) == 1 and ended.stderr.count("ees-mpi: ") == 1
+    assert ended.stderr.count(f'{PROGRAM}", line ') >= 1 and "ees_mpi/ranks" not in ended.stderr
     assert all_ended(out) and info(out)["generations"] == 2 and not info(out)["complete"]
 
 

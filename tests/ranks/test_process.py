@@ -9,6 +9,7 @@ from support.own_tasks import Waves
 from support.program import TESTS, TINY, ees, python, run, sets
 
 import ees_mpi
+from ees_mpi.errors import LaunchError, collective
 from ees_mpi.ranks import Ranks, launch, process
 from ees_mpi.registry.plugins import forget
 
@@ -143,3 +144,18 @@ def test_a_rank_that_ends_the_job_waits_until_its_pipes_are_empty_but_not_for_ev
             last.write(b"a last message")
             process.await_reader()
     assert patient.said == b"a last message" and patient.now < process.READ_SECONDS <= lost.now
+
+
+@pytest.mark.parametrize(("rank", "expected"), [(0, ["all", "one", "mine"]), (1, ["one", "mine"])])
+def test_rank_0_alone_prints_an_error_that_all_ranks_raise(
+    rank: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[str] = []
+    monkeypatch.setattr(launch, "launched", lambda: (2, rank, "mpirun"))
+    monkeypatch.setattr(sys, "excepthook", before := lambda kind, error, trace: printed.append(str(error)))
+    launch.PrintedOnRoot.set(error := collective(LaunchError("all")))
+    for raised in (error, LaunchError("one"), ValueError("mine")):
+        sys.excepthook(type(raised), raised, None)
+    assert printed == expected
+    launch.PrintedOnRoot.remove()  # the program has caught it
+    assert sys.excepthook is before
