@@ -1,6 +1,9 @@
 """The errors that a user can meet, each with the exit code of the command."""
 
+import contextlib
 import importlib
+import os
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -106,6 +109,13 @@ def before_rollouts() -> Iterator[None]:
 def words_of(error: OSError) -> str:
     """Return an error of the system without its number: the file, and what is wrong with it."""
     return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+
+
+def callers(error: BaseException) -> str:
+    """Return the lines of the user's program that led to an error, as a traceback shows them."""
+    ours = os.path.dirname(os.path.abspath(__file__)) + os.sep, contextlib.__file__
+    frames = [*traceback.extract_stack(), *traceback.extract_tb(error.__traceback__)]
+    return "".join(traceback.format_list([frame for frame in frames if not frame.filename.startswith(ours)]))
 
 
 def optional(module: str, missing: str) -> Any:

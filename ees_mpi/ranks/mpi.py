@@ -18,7 +18,7 @@ from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError
+from ees_mpi.errors import EesError, LaunchError, callers
 from ees_mpi.machine import SHARED_MEMORY
 from ees_mpi.ranks import process
 from ees_mpi.ranks.serial import RENEW_SECONDS, Ranks
@@ -29,7 +29,6 @@ PAUSE = 0.5  # seconds by which rank 0 leaves after the others, if it fails
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 MAX_SLEEP = 1e-3
 PATH_BYTES = 256  # of a file of shared memory
-OURS = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, contextlib.__file__, "<frozen ")
 STALL_SECONDS = 1800.0  # without progress, until the config sets another limit
 
 
@@ -175,15 +174,10 @@ class MpiRanks(Ranks):
         """End the job after an error that only this rank may have; an unexpected one is printed with its traceback."""
         self.take_turn()
         if isinstance(error, EesError):
-            self.abort(tell(error, self._calls_of(error) if self._from_python else ""))
+            self.abort(tell(error, callers(error) if self._from_python else ""))
         trace = "".join(traceback.format_exception(error))
         say_on_stderr(f"ees-mpi: rank {self.rank} of {self.size} on {self._host} failed and ends the job:\n{trace}")
         self.abort(1)
-
-    def _calls_of(self, error: BaseException) -> str:
-        """Return the lines of the user's program that led to an error, as a traceback shows them."""
-        frames = [*traceback.extract_stack(), *traceback.extract_tb(error.__traceback__)]
-        return "".join(traceback.format_list([frame for frame in frames if not frame.filename.startswith(OURS)]))
 
     def abort(self, code: int) -> NoReturn:
         end_job(code)
