@@ -5,6 +5,7 @@ A config is TOML: a preset or a file. Sections `task` and `population` name a me
 evolution strategies (`method = "ees"`, the default).
 """
 
+import difflib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -209,8 +210,18 @@ def read_source(source: str) -> str:
             raise ConfigError(f"cannot read config {source}: it is not a plain file")
         search.beside(source)
         return path.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise ConfigError(f"cannot read config {source:.200}: {error.strerror}{_similar(path)}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read config {source:.200}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _similar(path: Path) -> str:
+    """Return a question with the presets and the .toml files of a folder that have similar names; empty if none has."""
+    names = {name: f"the preset {name}" for name in preset_names()}
+    names |= {file.stem: str(file) for file in sorted(path.parent.glob("*.toml"))}
+    near = [names[name] for name in difflib.get_close_matches(path.stem, names)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def with_base(sections: dict[str, Any]) -> dict[str, Any]:

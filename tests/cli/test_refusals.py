@@ -61,6 +61,7 @@ REFUSED = [
     *((3, "does not exist", f"{verb} absent.h5") for verb in ("info", "repair", "resume", "verify")),
     *((3, "not a readable HDF5 file", f"{verb} text.h5") for verb in ("config", "metrics")),
     (2, "absent.toml", "config absent.toml"),
+    (2, "No such file or directory; did you mean wrong.toml?", "train wrongg.toml"),
     (
         2,
         "objective.bandwidth: unknown name",

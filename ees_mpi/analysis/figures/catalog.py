@@ -15,7 +15,7 @@ from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
-from ees_mpi.store.reader import open_run
+from ees_mpi.store.reader import Run, open_run
 from ees_mpi.tasks.interference import Interference
 from ees_mpi.terminal import say_on_stderr
 
@@ -99,6 +99,18 @@ def _skipped(path: Path) -> bool:
     return skipped
 
 
+def _note_unequal(runs: Sequence[Run]) -> None:
+    """Say that measurements have different numbers of mutations or of starts, in one line."""
+    sizes = sorted({run.config.population.size for run in runs})
+    starts = sorted({run.config.task.rollouts for run in runs})
+    unequal = [f"mutations ({sizes[0]} to {sizes[-1]}; coverage grows with them)"] if len(sizes) > 1 else []
+    if len(starts) > 1:
+        unequal.append(f"starts ({starts[0]} to {starts[-1]}; a mean over several starts varies less than one rollout)")
+    if unequal:
+        numbers = " and of ".join(unequal)
+        say_on_stderr(f"ees-mpi: note: the files have different numbers of {numbers}; compare equal ones\n")
+
+
 def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     """Draw a figure from run files; return the path of the picture."""
     kind = ROBOTS.get(name, name)
@@ -127,6 +139,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
             run.given_label = text
         for run in runs if kind in OVER_GENERATIONS else ():
             check_training(run)
+        if kind == "measure":
+            _note_unequal(runs)
         more = ([generations] if recipe.chooses else []) + ([request.by, request.metric] if recipe.groups else [])
         figure = recipe.draw(runs, *more, *([request.cell] if kind == "measure" else []))
         if request.title:
