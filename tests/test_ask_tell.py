@@ -2,6 +2,7 @@
 
 import gc
 import re
+import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ import numpy as np
 import pytest
 import threadpoolctl
 from numpy.typing import NDArray
-from support.program import CHECKOUT, done, ees, info, refusal
+from support.own_parts import EXAMPLES, MODULES
+from support.program import CHECKOUT, done, ees, forget_modules, info, refusal
 from support.small_runs import trained
 
 import ees_mpi
@@ -478,3 +480,17 @@ def test_a_strategy_says_what_it_is() -> None:
     es = small([1.0, 2.0])
     run(es, 3)
     assert str(es) == repr(es) == "<Strategy maxent, N = 20, std 0.5, 2 parameters, at generation 3>"
+
+
+def test_a_loop_that_continues_with_a_changed_objective_of_ones_own_says_so(
+    inside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size is "old"
+    own = {**SMALL, **EXAMPLES["An objective in numpy"]}
+    for text, said in ((MODULES["weights.py"], False), (f"{MODULES['weights.py']}\nCHANGED = 1\n", True)):
+        Path("weights.py").write_text(text)
+        forget_modules()
+        resumed = ees_mpi.Strategy.resume("run.h5", trust=True) if said else small(config=own, record="run.h5")
+        with resumed as es:
+            run(es, 1)
+        assert ("since generation 0: weights (" in capsys.readouterr().out) == said
