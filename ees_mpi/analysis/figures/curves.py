@@ -12,6 +12,7 @@ from ees_mpi.analysis import labels, offspring
 from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.style import Figure
 from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
+from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.commands.verify import spaced
@@ -150,6 +151,13 @@ def measure(runs: Sequence[Run], cell: float) -> Figure:
         groups.setdefault(labels.label(run), []).append(at_stds(run, cell))
         first.setdefault(labels.label(run), run)
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
+    if len(everywhere) == 1:
+        figure, maps = style.grid(len(first), 3, 3.6)
+        for panel, (name, run) in zip(maps, first.items(), strict=True):
+            _scatter(panel, run, name, everywhere)
+            _write_measures(panel, [rows[0] for rows in groups[name]], cell)
+        style.explain(figure, maps)
+        return figure
     several = len(first) > 1  # one label needs no legend
     figure, every = style.grid(len(AT_STDS) + several + len(first), 3, 2.0)
     panels, spare, maps = every[: len(AT_STDS)], every[len(AT_STDS)], every[len(AT_STDS) + several :]
@@ -171,34 +179,47 @@ def measure(runs: Sequence[Run], cell: float) -> Figure:
         spare.set_axis_off()
         spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
     for panel, (name, run) in zip(maps, first.items(), strict=True):
-        _scatter(panel, run, f"where mutations end: {name}")
+        _scatter(panel, run, name, everywhere)
+    style.explain(figure, maps)
     return figure
 
 
-def _scatter(panel: style.Axes, run: Run, title: str) -> None:
-    """Draw the offspring at each std as points: two numbers of their behaviour, or one, over the std."""
+def _write_measures(panel: style.Axes, files: Sequence[dict[str, Any]], cell: float) -> None:
+    """Write the measures of one std below a panel: a curve would be a single point."""
+    lines = [f"means of {len(files)} files:"] if len(files) > 1 else []
+    for name, (_, axis) in AT_STDS.items():
+        lines.append(f"{axis.format(cell=cell)}: {number(float(np.mean([row[name] for row in files])))}")
+    panel.set_xlabel("\n".join([panel.get_xlabel(), "", *lines]))
+
+
+def _scatter(panel: style.Axes, run: Run, name: str, everywhere: Sequence[float]) -> None:
+    """Draw the offspring at each std as points: two numbers of their behaviour, or one, over the std.
+
+    everywhere: the stds of all panels, which have the same colors in all of them
+    """
     names, stds = offspring.axis_names(run), labels.stds(run)
     rows = [offspring.read_offspring(run, row).position for row in range(len(stds))]
     mean = run["mean_behavior"][0][-len(names) :]
     looks: dict[str, Any] = {"s": 3.0, "linewidths": 0, "rasterized": True}
     own = {**style.start_mark("the policy itself"), "linestyle": "none", "marker": "x", "markersize": 5}
     order = sorted(range(len(stds)), key=lambda row: -stds[row])  # the widest cloud first, under the others
-    for row, shade in zip(order, reversed(style.shades(len(stds))), strict=True):
+    shades = dict(zip(everywhere, style.shades(len(everywhere)), strict=True))
+    for row in order:
         if len(names) > 1:
             xy = rows[row][:, 0], rows[row][:, 1]
+            looks["label"] = f"std {stds[row]:g}"
         else:
             spread = np.linspace(-0.3, 0.3, len(rows[row]))  # so that points do not cover each other
             xy = sorted(stds).index(stds[row]) + np.random.default_rng(0).permutation(spread), rows[row][:, 0]
-        panel.scatter(*xy, color=shade["color"], label=f"std {stds[row]:g}", **looks)
+        panel.scatter(*xy, color=shades[stds[row]]["color"], **looks)
     if len(names) > 1:
         panel.plot(*mean[:2, None], **own)
         panel.set(xlabel=names[0], ylabel=names[1])
-        panel.legend(fontsize=7, frameon=True, framealpha=0.8, edgecolor="none", handletextpad=0.1, borderpad=0.1)
     else:
         panel.axhline(mean[0], **style.start_mark("the policy itself"))
         panel.set_xticks(range(len(stds)), [f"{std:g}" for std in sorted(stds)])
         panel.set(xlabel="std of the mutations", ylabel=names[0])
-    panel.set_title("\n".join(textwrap.wrap(title, 34)))
+    panel.set_title("\n".join(textwrap.wrap(f"where mutations end: {name}", 34)))
 
 
 def signal(runs: Sequence[Run]) -> Figure:
