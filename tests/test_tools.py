@@ -44,7 +44,11 @@ def test_the_quickstart_counts_its_runs_and_says_what_it_leaves_on_the_disk(tmp_
     for name in ("mpirun", "ees-mpi", "python"):
         (tmp_path / "bin" / name).write_text(COMMAND)
         (tmp_path / "bin" / name).chmod(0o755)
+    (tmp_path / "runs" / "quickstart").mkdir(parents=True)
+    (tmp_path / "runs" / "quickstart" / "maxvar-0.h5").touch()
     said = subprocess.run([tmp_path / "tools" / "quickstart"], capture_output=True, text=True, check=True).stdout
+    resumed = [line for line in (tmp_path / "calls").read_text().splitlines() if line.endswith(" --resume")]
+    assert len(resumed) == 1 and "maxvar-0.h5" in resumed[0]  # the others begin, without a note that there is no file
     counted = [line for line in said.splitlines() if line.startswith("run ")]
     assert [line.split(":")[0] for line in counted] == [f"run {number} of 6" for number in range(1, 7)]
     assert re.search(r"^disk: [\d.]+[KM]? in runs/quickstart, .*delete: rm -r runs/quickstart$", said, re.MULTILINE), (

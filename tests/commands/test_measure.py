@@ -14,6 +14,8 @@ from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import open_run
+from ees_mpi.analysis.figures import curves
+from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.numbers.measures import Settings, best_of
 from ees_mpi.analysis.numbers.summaries import table_of_stds
@@ -184,6 +186,14 @@ def test_coverage_has_the_cells_of_the_command(numpy_network: Path, tmp_path: Pa
     assert done("figure", "measure", numpy_network, "--cell", 0.1, "-o", picture).stdout.split() == [str(picture)]
     code, line = refusal("figure", "line", numpy_network, "--cell", 0.1, "-o", tmp_path / "l.png")
     assert code == 2 and "--cell is for measure" in line
+
+
+def test_the_figure_of_one_std_is_a_map_with_its_numbers_and_a_legend_that_hides_nothing(tmp_path: Path) -> None:
+    with drawing(), ees_mpi.open_run(measured(arrays(), tmp_path / "one.h5", std=0.02)) as run:
+        figure = curves.measure([run], 0.5)
+    (panel,) = figure.axes
+    assert "coverage, cells of side 0.5: " in panel.get_xlabel() and "mean distance: " in panel.get_xlabel()
+    assert len(figure.legends) == 1 and panel.get_legend() is None
 
 
 def test_a_flat_vector_is_measured_in_a_task_without_layers(tmp_path: Path) -> None:
