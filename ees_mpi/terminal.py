@@ -35,8 +35,13 @@ def say(line: str = "", nl: bool = True) -> None:
     with contextlib.suppress(OSError, ValueError, AttributeError):
         try:
             print(plain(line), end="\n" if nl else "", flush=True)
-        except BrokenPipeError:  # of `| head`: Python would try again at the end, and print a warning
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except BrokenPipeError:  # of `| head`
+            nobody_reads()
+
+
+def nobody_reads() -> None:
+    """Write to nowhere from now on: otherwise Python would try again at the end, and print a warning."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tell(error: EesError, lines: str = "") -> int:

@@ -14,14 +14,17 @@ from click.shell_completion import CompletionItem
 from ees_mpi import ranks
 from ees_mpi.commands.arguments import FILE, POLICY, PRESET, RUN_FILE, RUN_OR_POLICY, SOURCE, Option, number, options_of
 from ees_mpi.ranks import process
-from ees_mpi.terminal import plain
+from ees_mpi.terminal import nobody_reads, plain
 
 MINUTES = "ees_mpi.start_minutes"
 
 
 def echo(text: str, nl: bool = True) -> None:
-    """Write to stdout, without control characters."""
-    click.echo(plain(text), nl=nl)
+    """Write to stdout, without control characters; after the end of `| head` the command goes on in silence."""
+    try:
+        click.echo(plain(text), nl=nl)
+    except BrokenPipeError:
+        nobody_reads()
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]

@@ -1,6 +1,7 @@
 """A command is described once: its options, its Python function and its checks come from the same annotations."""
 
 import inspect
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi.cli.main import cli
+from ees_mpi.cli.options import echo
 
 FUNCTIONS = ("train", "sample", "adapt", "measure", "signal")
 COMMAND_ONLY = {"as_json", "cell", "start_minutes"}  # `cell` of `measure`: of the table that it prints
@@ -89,6 +91,18 @@ def test_a_list_of_commands_can_be_cut_by_head() -> None:
     line = f"{sys.executable} {CHECKOUT / 'jobs' / 'paper' / 'plan.py'} runs"
     cut = subprocess.run(["bash", "-o", "pipefail", "-c", f"{line} | head -n 1"], capture_output=True, text=True)
     assert cut.returncode == 0 and cut.stderr == "" and cut.stdout.startswith("ees-mpi train ")
+
+
+def test_a_command_goes_on_after_the_end_of_head(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as nobody:
+        monkeypatch.setattr(sys, "stdout", nobody)
+        for _ in range(2):
+            echo("a line of a table, before the figures are drawn")
+    with open("/dev/full", "w") as full, pytest.raises(OSError, match="No space left"):
+        monkeypatch.setattr(sys, "stdout", full)
+        echo("a line that is lost")
 
 
 @pytest.mark.parametrize("given", [{"label": 3}, {"overwrite": "no"}, {"count": [4, 5]}])

@@ -151,7 +151,7 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
     assert "20 mutations x 3 starts" in said and "one-starts.png" in said
     assert (tmp_path / "one-starts.png").stat().st_size > 10_000
     assert "second generation: 20/20 individuals" in said
-    printed = json.loads(done(*words, "--json", "-o", tmp_path / "two.h5", ranks=3).stdout)
+    printed = json.loads(done(*words, "--json", "-o", tmp_path / "two.h5", ranks=2).stdout)
     assert_same_bits(tmp_path / "one.h5", tmp_path / "two.h5")
     with open_run(tmp_path / "one.h5") as found, open_run(run) as trained:
         assert found["behavior_by_start"].shape[:3] == (2, 20, 3)
