@@ -137,11 +137,14 @@ def test_what_is_passed_on_stands_beside_the_older_number_with_its_interval() ->
             (name, "mujoco", ("0.24", "", "")),
             (f"{name}-again", "mujoco", ("0.25", "0.09", "0.42")),
             ("ant-maxent-authors-mujoco-seed9", "bullet", ("0.1", "", "")),  # ranks: not measured again
+            (name.replace("9", "10"), "mujoco", ("0.2", "", "")),
+            (name.replace("9", "10") + "-again", "mujoco", ("0.1", "0.0", "0.2")),  # not in Bullet
         )
     ]
-    *_, row = tables.passed_on(measured).strip().splitlines()
+    *_, row, last = tables.passed_on(measured).strip().splitlines()
     assert row == "| whitening, four own starts, seed 9 | 24 % | 25 % (9 to 42) | 30 % |"
-    assert len(tables.passed_on(measured).strip().splitlines()) == 3
+    assert last == "| whitening, four own starts, seed 10 | 20 % | 10 % (0 to 20) | - |"
+    assert len(tables.passed_on(measured).strip().splitlines()) == 4
 
 
 def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:

@@ -247,12 +247,13 @@ def by_chance(found: Mapping[str, Mapping[str, float]]) -> str:
 def passed_on(measured: Sequence[Row]) -> str:
     """Return what ants pass on, where one start has chosen all parents, and where all starts choose in turn."""
     rows, table = {(row["mean"], row["engine"]): row for row in measured}, []
-    for mean, engine in rows:
+    for mean in dict.fromkeys(mean.removesuffix("-again") for mean, _ in rows if mean.endswith("-again")):
         match = ARM_RUN.fullmatch(mean)
-        if match and engine == "bullet" and match[2]:
-            ways = (rows[mean, "mujoco"], rows.get((f"{mean}-again", "mujoco")), rows[mean, "bullet"])
-            table.append((f"{ARMS['ant'][match[2]]}, seed {match[3]}", *map(_realised, ways)))
-    return lines(("how the ant was trained", "one start chose", "all starts choose", "all, in Bullet"), sorted(table))
+        if match and match[1] == "ant":
+            ways = (rows[mean, "mujoco"], rows[f"{mean}-again", "mujoco"], rows.get((mean, "bullet")))
+            table.append((ARMS["ant"][match[2]], int(match[3]), *map(_realised, ways)))
+    named = [(f"{arm}, seed {seed}", *ways) for arm, seed, *ways in sorted(table)]
+    return lines(("how the ant was trained", "one start chose", "all starts choose", "all, in Bullet"), named)
 
 
 def _realised(row: Row | None) -> str:
