@@ -94,7 +94,7 @@ def test_a_block_keeps_raw_places_as_float16_and_gives_their_row(tmp_path: Path)
     assert float(row["heritable"]) == pytest.approx(25.05, abs=0.01) and float(row["realised"]) < 0.1
 
 
-def test_what_is_not_the_same_with_another_rounding_is_chance(tmp_path: Path) -> None:
+def test_what_is_not_the_same_with_another_rounding_is_chance() -> None:
     draw = np.random.default_rng(0).normal
     mutation, start, both = draw(0, 4, (300, 1, 2)), draw(0, 2, (1, 300, 2)), draw(0, 3, (300, 300, 2))
     first, again = (mutation + start + both + draw(0, 1, (300, 300, 2)) + shift for shift in (0, 50))
@@ -102,12 +102,10 @@ def test_what_is_not_the_same_with_another_rounding_is_chance(tmp_path: Path) ->
     assert places.twice(first, again) == pytest.approx({name: part / 30 for name, part in parts.items()}, abs=0.03)
     first[0, 0] = np.nan  # an invalid rollout: its mutation is left out
     assert places.twice(first, again)["chance"] == pytest.approx(1 / 30, abs=0.003)
-    run, *_ = read_block(results.RESULTS / "ant-ring.h5")
     name = "ant-maxent-authors-four-mujoco-seed9"
     raw = {f"{name}-starts": first[:30, :6], f"{name}-again-starts": again[:30, :6]}
     raw["ant-maxent-authors-seed9-again-starts"] = raw[f"{name}-starts"]  # its first measurement is not kept
-    write_block(tmp_path / "block.h5", [run], raw)
-    found = heritability.with_other_rounding(tmp_path)
+    found = heritability.with_other_rounding(raw)
     assert list(found) == [name]
     *_, row = tables.by_chance(found).strip().splitlines()
     assert row.startswith("| ant, whitening, four own starts (1 run) | ") and row.endswith(
@@ -115,14 +113,12 @@ def test_what_is_not_the_same_with_another_rounding_is_chance(tmp_path: Path) ->
     )
 
 
-def test_an_ant_in_bullet_is_compared_with_the_same_mutations_and_starts_of_the_replica(tmp_path: Path) -> None:
-    run, *_ = read_block(results.RESULTS / "ant-ring.h5")
+def test_an_ant_in_bullet_is_compared_with_the_same_mutations_and_starts_of_the_replica() -> None:
     here = np.random.default_rng(0).normal(0.0, 10.0, (30, 6, 2))
     for sign in (1, -1):
         name = "ant-maxent-authors-four-mujoco-seed9"
         raw = {f"{name}-starts": here, f"{name}-bullet-starts": sign * here[:20, :4] + 50}
-        write_block(tmp_path / "block.h5", [run], raw)
-        ((which, (bullet, replica)),) = heritability.in_both_engines(tmp_path).items()
+        ((which, (bullet, replica)),) = heritability.in_both_engines(raw).items()
         assert which == ("four", 9) and (replica["mutations"], replica["starts"]) == (20, 4)
         assert bullet["share"] == pytest.approx(replica["share"], abs=0.01)
         assert bullet["alike"] == pytest.approx(sign, abs=0.01)

@@ -60,12 +60,16 @@ def is_repeated(row: Row) -> bool:
     return row["mean"].endswith("-again") or (row["engine"] == "bullet" and row["distance_of_means"] != "")
 
 
-def in_both_engines(results: Path) -> Engines:
+def raw_places(results: Path) -> dict[str, Any]:
+    """Read the raw places of all measurements that the blocks keep, by name."""
+    return {name: places for path in sorted(results.glob("*.h5")) for name, places in read_by_start(path).items()}
+
+
+def in_both_engines(raw: Mapping[str, Any]) -> Engines:
     """Return the numbers of ants that were trained in the replica, by arm and seed: in Bullet and in the replica.
 
     Both are of the same mutations from the same starts; `alike` is the correlation of their mean places.
     """
-    raw = {name: found for path in sorted(results.glob("*.h5")) for name, found in read_by_start(path).items()}
     found = {}
     for name, there in raw.items():
         if match := BULLET.fullmatch(name):
@@ -76,12 +80,11 @@ def in_both_engines(results: Path) -> Engines:
     return dict(sorted(found.items()))
 
 
-def with_other_rounding(results: Path) -> dict[str, dict[str, float]]:
+def with_other_rounding(raw: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Return how the variance of means splits that were measured again, with another rounding (`NAME-again`), by mean.
 
     In the replica other kernels round differently; in Bullet each weight was moved to the next number.
     """
-    raw = {name: found for path in sorted(results.glob("*.h5")) for name, found in read_by_start(path).items()}
     pairs = {name: name.replace("-again-starts", "-starts") for name in sorted(raw) if name.endswith("-again-starts")}
     return {
         first.removesuffix("-starts"): twice(raw[first], raw[again]) for again, first in pairs.items() if first in raw

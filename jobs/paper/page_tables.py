@@ -14,6 +14,7 @@ NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 STARTS = {"random": "random network", MAXENT: "network of MaxEnt", STANDARD: "network of standard ES"}
 RULES = {"released": "released rules", "text": "text's rules"}
 PERCENT = ("share", "realised", "reliable")  # columns of heritability.csv
+HELD_OUT = ("chosen", "same_sector", "same_way", "still_reliable")  # of places.held_out
 INHERITED = {"heritable variance": "heritable", "share": "share", "passed on": "realised"}
 ONE_RULE: dict[str, tuple[str, ...]] = {
     "standard ES, L2 0.005": (STANDARD, "released"),
@@ -212,9 +213,9 @@ def reliable(measured: Sequence[Row]) -> str:
 
 def held_out(measured: Sequence[Row]) -> str:
     """Return what mutations of the ants that ten starts have chosen as reliable do from ten others."""
-    names, table = ("chosen", "same_sector", "same_way", "still_reliable"), []
+    table = []
     for name, rows in by_training(measured, "ant").items():
-        cells = [spread(column(rows, each), 0, 100, " %") for each in names]
+        cells = [spread(column(rows, each), 0, 100, " %") for each in HELD_OUT]
         full = sum(each == rules.SECTORS for each in column(rows, "held_out_sectors"))
         table.append((name, *cells, f"{full} of {len(rows)}"))
     head = ("chosen by ten starts", "in their sector", "within 45 degrees", "still reliable", "runs with all eight")

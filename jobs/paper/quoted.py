@@ -14,15 +14,14 @@ import heritability
 import numpy as np
 import page_tables as tables
 import rules
-from blocks import read_block, read_by_start
+from blocks import read_block
 from endpoints import Row, column, number, select
 from fidelity import weights_alike
-from page_tables import MAXENT, MAXVAR, NAMED, STANDARD
+from page_tables import HELD_OUT, MAXENT, MAXVAR, NAMED, STANDARD
 from rules import ANTS, CHEETAHS, LATE, SIX, group, mann_whitney, over, paired, ratio
 from scipy.stats import spearmanr
 
 Numbers = dict[str, float]
-HELD_OUT = ("chosen", "same_sector", "same_way", "still_reliable")  # of places.held_out
 
 
 def interval(name: str, found: rules.Interval) -> Numbers:
@@ -186,7 +185,8 @@ def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
 def engines(results: Path) -> Numbers:
     """Return what the same mutations of ants do from the same starts in Bullet, and with other kernels."""
     found: Numbers = {}
-    pairs = heritability.in_both_engines(results)
+    raw = heritability.raw_places(results)
+    pairs = heritability.in_both_engines(raw)
     amounts: dict[str, list[list[float]]] = {}
     for arm in ("four", "whiten"):
         chosen = [pair for (each, _), pair in pairs.items() if each == arm]
@@ -197,14 +197,14 @@ def engines(results: Path) -> Numbers:
         found |= limits(f"ant.{arm}.bullet.alike", [bullet["alike"] for bullet, _ in chosen])
     for engine, groups in amounts.items():
         found |= interval(f"ant.four-over-whiten.{engine}", ratio(*groups))
-    parts = heritability.with_other_rounding(results)
+    parts = heritability.with_other_rounding(raw)
     for arm in ("four", "whiten"):
         chosen = {mean: each for mean, each in parts.items() if mean.startswith(f"ant-maxent-authors-{arm}-")}
         found[f"ant.{arm}.bullet.chance"] = chosen.pop(f"ant-maxent-authors-{arm}-mujoco-seed7-bullet")["chance"]
         found[f"ant.{arm}.chance.7"] = chosen[f"ant-maxent-authors-{arm}-mujoco-seed7"]["chance"]
         for name in ("both", "chance"):
             found |= limits(f"ant.{arm}.{name}", [each[name] for each in chosen.values()])
-    places = read_by_start(results / "ant-ring.h5")["ant-maxent-authors-whiten-mujoco-seed10-starts"]
+    places = raw["ant-maxent-authors-whiten-mujoco-seed10-starts"]
     return found | {"ant.whiten.left.10": float((places[..., 0] < 0).mean())}
 
 

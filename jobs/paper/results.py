@@ -76,7 +76,7 @@ def read() -> tuple[list[endpoints.Row], list[endpoints.Row]]:
 
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
-    rows, measured = read()
+    (rows, measured), raw = read(), heritability.raw_places(RESULTS)
     plan = first_plan.examine(rows)
     scaling = json.loads((RESULTS / "scaling.json").read_text())["summary"]
     rates = [
@@ -92,7 +92,7 @@ def pages() -> dict[str, dict[str, str]]:
         "heritability.md": {
             "ants": tables.grouped("how the ant was trained", tables.by_training(measured, "ant"), tables.INHERITED),
             "cheetahs": tables.grouped("how it was trained", cheetahs[False], tables.INHERITED),
-            "chance": tables.by_chance(heritability.with_other_rounding(RESULTS)),
+            "chance": tables.by_chance(heritability.with_other_rounding(raw)),
             "fourth": tables.fourth(measured),
         },
         "../../jobs/paper/results/further.md": {
@@ -105,7 +105,7 @@ def pages() -> dict[str, dict[str, str]]:
             "reliable": tables.reliable(measured),
             "laptop": tables.grouped("how it was trained", cheetahs[True], tables.INHERITED),
             "held-out": tables.held_out(measured),
-            "ants-in-bullet": tables.in_bullet(heritability.in_both_engines(RESULTS)),
+            "ants-in-bullet": tables.in_bullet(heritability.in_both_engines(raw)),
             "passed-on": tables.passed_on(measured),
             "means": tables.means(rows, measured),
         },

@@ -10,7 +10,7 @@ import numpy as np
 from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, column, directions, facts, read
 from heritability import ARMS, Arms, arms
-from page_tables import adaptation_groups, adapted, by_training, wrong_side
+from page_tables import RULES, adaptation_groups, adapted, by_training, wrong_side
 from rules import WHITENED
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid, look
@@ -24,7 +24,6 @@ ROWS = tuple(ALGORITHMS.values())
 COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#777777", "MAML": "#cc79a7"}
 DARK = {"MaxVar": "#a06c00"}  # the color of words, which need more contrast than lines
 COMPONENTS = ("#0072b2", "#e69f00")
-RULES = {"released": "released rules", "text": "text's rules"}
 WINDOW = 5  # generations of a point in the figure of the signal
 PAPERS = {"MaxVar": 0.921, "MaxEnt": 0.939}  # the ratio of the cheetah
 FIRST = 6  # the first seed of the second plan
