@@ -156,12 +156,15 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> No
 
 def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     """Evaluate mutations of a policy or a run on the CPU, which draws them; return their file."""
-    count = max(2, *(index + 1 for index in request.individuals)) if request.individuals else MUTATIONS
-    if request.mutations and request.individuals and count > request.mutations:
-        raise ConfigError(f"--individual {count - 1}: expected 0 to {request.mutations - 1}, as --mutations says")
+    most = request.mutations or MUTATIONS
+    needed = max(2, request.extremes, *(index + 1 for index in request.individuals))
+    if needed > most:
+        given = f"--extremes {needed}" if needed == request.extremes else f"--individual {needed - 1}"
+        raise ConfigError(f"{given}: only {most} mutations are drawn; add --mutations {needed}, or more")
+    some = (request.individuals or request.mean) and not (request.extremes or request.mutations)
     of_file: dict[str, Any] = {"generation": request.generation, "trust": request.trust}
     settings = request.settings or on_cpu(policy, **of_file)
-    count, out = request.mutations or count, folder / f"{policy.stem}.h5"
+    count, out = needed if some else most, folder / f"{policy.stem}.h5"
     wanted = SampleRequest(policy, count, out, std=request.std, settings=settings, **of_file)
     return sample(Ranks(), wanted, lambda line: None)
 

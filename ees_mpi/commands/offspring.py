@@ -57,6 +57,7 @@ TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
 AS_IT_IS_NOW = "The results are those of the code as it is now; for those of the run, bring back the code of then"
 KIND = "study"  # of its file
 OPTIONS = {"population.std": "--std", "population.size": "--count"}  # of `measure`, in place of keys
+START_KEYS = ("task.rollouts", "task.starts")  # that its `--starts` sets
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         for setting in changes_of(request.settings):
             if option := OPTIONS.get(key_of(setting)):
                 raise ConfigError(f"{shown(setting)}: measure has an option for it; expected {option}")
+            if request.starts and key_of(setting) in START_KEYS:
+                raise ConfigError(f"{shown(setting)}: --starts {request.starts} sets it; leave out one of the two")
         stds = _stds(request, None)
         if len(set(stds)) < len(stds) or not stds:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")

@@ -14,8 +14,10 @@ from ees_mpi.terminal import plain
 
 COMPARE = "compare --metric distance_mean"
 TRAIN = "train interference-maxvar --out new.h5"
+POLICY = "shelf:gymnasium-ant-maxent"
 MANY = ",".join(["1"] * 200)
 LONG = "x" * 300
+OF_STARTS = ("starts=own", "rollouts=3")
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
     (2, "population.sise: unknown name 'sise'; did you mean size?", f"{TRAIN} --set population.sise=4"),
@@ -100,6 +102,8 @@ REFUSED = [
     (2, "would replace -o p.py", "adapt cheetah.h5 --direction left --policy p.npz -o p.py"),
     (2, "expected 0 to 5", "replay cheetah.h5 --individual 6"),
     (2, "ends in .mp4, .gif", "replay cheetah.h5 --video film.avi"),
+    (2, "--individual 99: only 8 mutations are drawn; add --mutations 100", f"replay {POLICY} --individual 99"),
+    (2, "--extremes 5: only 4 mutations are drawn", "replay cheetah.h5 --mutations 4 --extremes 5 --individual 1"),
     (2, "--together: for a video only; add --video", "replay cheetah.h5 --together"),
     (2, "--mutations 65: expected at most 64, or --extremes", "replay cheetah.h5 --mutations 65"),
     (2, "--size, --seconds: for a video only; add --video", "replay cheetah.h5 --size 320x240 --seconds 1"),
@@ -131,6 +135,7 @@ REFUSED = [
     (2, "task.starts", "measure run.h5 --starts 2 --count 20"),
     (2, "20 or more", "measure run.h5 --starts 2 --count 19"),
     (2, "has an option for it; expected --std", "measure run.h5 --set population.std=0.3"),
+    *((2, "--starts 2 sets it; leave out", f"measure run.h5 --starts 2 --set task.{key}") for key in OF_STARTS),
     (3, "measure --starts", "figure starts run.h5"),
     (2, "/proc/x.html", "report ant.h5 -o /proc/x.html"),
     (2, "/proc/x.mp4", "replay ant.h5 --video /proc/x.mp4"),

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import imageio_ffmpeg
 import numpy as np
@@ -121,6 +122,17 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
     filmed = ees("replay", policy, "--mutations", 4, "--video", tmp_path / "four.gif", "--size", "64x64").stdout
     assert filmed.count(AGAIN) == 4 and "4 frames of 256 x 108" in filmed  # all of them, side by side
+
+
+@pytest.mark.parametrize(
+    ("asked", "count"),
+    [({"individuals": [3]}, 4), ({"mean": True}, 2), ({"individuals": [3], "extremes": 2}, 8), ({}, 8)],
+)
+def test_no_more_mutations_of_a_policy_are_evaluated_than_are_shown(
+    asked: dict[str, Any], count: int, finished: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replay, "sample", lambda ranks, request, say: request.count)
+    assert replay.sampled(finished, ReplayRequest(**asked), Path()) == count
 
 
 def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
