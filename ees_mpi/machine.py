@@ -208,8 +208,7 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the differences between two fingerprints that can change bits."""
     if "gpu" in other:
         other = {"gpu_kernels": "1", **other}  # the first kernels had no number
-    here, there = own_code(mine), own_code(other)
-    files = [f"{OWN_CODE}{name}" for name in here if there.get(name, here[name]) != here[name]]
+    files = [f"{OWN_CODE}{name}" for name in _changed(own_code(mine), own_code(other))]
     more = [f"and {len(files) - SHOWN} more files of yours"] if len(files) > SHOWN else []
     return [
         f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
@@ -224,12 +223,14 @@ def own_code(found: Mapping[str, str]) -> dict[str, str]:
     return {key.removeprefix(OWN_CODE): digest for key, digest in found.items() if key.startswith(OWN_CODE)}
 
 
-def code_change(here: Mapping[str, str], there: Mapping[str, str], since: str) -> str:
-    """Return a sentence that modules of the user have changed; empty if none has that both sides know.
+def _changed(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """Return the modules with other digests here; those that one side lacks do not count: commands import few."""
+    return [name for name in here if there.get(name, here[name]) != here[name]]
 
-    here, there: their digests; a command imports only the modules that it needs
-    """
-    changed = [name for name in here if there.get(name, here[name]) != here[name]]
+
+def code_change(here: Mapping[str, str], there: Mapping[str, str], since: str) -> str:
+    """Return a sentence that modules of the user have changed; empty if none has. here, there: their digests."""
+    changed = _changed(here, there)
     if not changed:
         return ""
     shown = ", ".join(f"{name} ({there[name]}, now {here[name]})" for name in changed[:SHOWN])

@@ -12,7 +12,7 @@ import numpy as np
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, unknown
-from ees_mpi.store.reader import Run
+from ees_mpi.store.reader import Run, is_study, starting_note
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import plain
@@ -48,29 +48,18 @@ class Subject:
     algorithm: str  # the name of the objective or the method, or the user's label
     generation: int | None = None  # that a study is of; None: the rows are generations of training
 
-    @property
-    def trained(self) -> bool:
-        return self.generation is None
-
 
 def subject(run: Run) -> Subject:
     name = run.config.method.algorithm
-    if run.attributes["kind"] == "run":
+    if not is_study(run):
         return Subject(run.run_id, name)
     note = starting_note(run)
-    return Subject(
-        str(note.get("run_id", run.run_id)), str(note.get("objective", name)), int(note.get("generation", 0))
-    )
-
-
-def starting_note(run: Run) -> dict[str, Any]:
-    """Return the file's note on the run that it started from; empty if it started from random means."""
-    return json.loads(str(run.attributes.get("started_from") or "null")) or {}
+    return Subject(note.get("run_id", run.run_id), note.get("objective", name), note.get("generation", 0))
 
 
 def stds(run: Run) -> list[float]:
     """Return the standard deviation of each row of a study; empty for a training."""
-    if subject(run).trained:
+    if not is_study(run):
         return []
     with damage_reported(run.path):
         values = [float(std) for std in starting_note(run)["setting"]["std"]]
@@ -81,7 +70,7 @@ def stds(run: Run) -> list[float]:
 
 def check_training(run: Run) -> None:
     """Raise a RunFileError if a file is a study, which has no generations of training."""
-    if not subject(run).trained:
+    if is_study(run):
         raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
 
 
@@ -95,7 +84,7 @@ def label(run: Run) -> str:
     if run.given_label:
         return run.given_label
     name, means = algorithm(subject(run).algorithm), run["mean"].shape[1]
-    origin, engine = started_from(run) if subject(run).trained else "", _engine(run)
+    origin, engine = "" if is_study(run) else started_from(run), _engine(run)
     if means > 1:
         return (f"{name}, split in {means}" if origin else f"{name}, {means} components") + engine
     return (f"{name} from {origin}" if origin else name) + engine
@@ -143,7 +132,7 @@ def _engine(run: Run) -> str:
     engine, before = run.config.task.engine, str(starting_note(run).get("engine", ""))
     names = ENGINE_LABELS
     if before in names and engine in names and before != engine:
-        return f" ({names[engine]}; {'started' if subject(run).trained else 'trained'} in {names[before]})"
+        return f" ({names[engine]}; {'trained' if is_study(run) else 'started'} in {names[before]})"
     return f" ({names[engine]})" if engine == "mujoco" else ""
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import video
-from ees_mpi.analysis.labels import subject
 from ees_mpi.analysis.offspring import extremes, positions
 from ees_mpi.analysis.together import Scene, balls
 from ees_mpi.commands.arguments import check_committed, counted
@@ -31,7 +30,7 @@ from ees_mpi.generation.rollouts import outcome_of
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.progress import Counter
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run, is_study, open_run
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
@@ -68,7 +67,7 @@ def choose(run: Run, request: ReplayRequest) -> list[Choice]:
     """
     check_committed(run)
     population, named = run.config.population, bool(request.individuals or request.extremes)
-    last = run.generations - 1 + (request.mean and not named and subject(run).trained)
+    last = run.generations - 1 + (request.mean and not named and not is_study(run))
     generation = last if request.generation is None else counted("--generation", request.generation, last + 1)
     if (request.together or request.mutations) and not (named or request.mean):
         if not population.has_individuals or population.size > MAX_TOGETHER:

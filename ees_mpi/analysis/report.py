@@ -16,17 +16,16 @@ import numpy as np
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
-from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, stds, subject, titles
+from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, stds, titles
 from ees_mpi.analysis.numbers.heritability import describe
 from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
-from ees_mpi.config import Config
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError, TrustError
 from ees_mpi.files import check_writable, written
 from ees_mpi.generation.rollouts import has_one_start
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run, is_study, open_run
 from ees_mpi.terminal import clock
 
 SIZE = (320, 240)  # of a picture of a robot
@@ -60,19 +59,18 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     """Return the page as text; `thumbnails`: so many extremes of one run act again in front of a camera."""
     offspring.check_one_task(runs)
     run, done = runs[0], sum(member.complete for member in runs)
+    study, row = is_study(run), "std" if is_study(run) else "generation"
     with drawing(charts.LOOK):
         frames, maps, caption = charts.behaviors(runs, run_names(runs))
-        sections = {"Over generations" if subject(run).trained else "By std": _curves(runs)}
+        sections = {"By std" if study else "Over generations": _curves(runs, row)}
         if len(runs) == 1:
             summary, state = _facts(run), f"; state after the last generation {summarize(run)['state_sha256']}"
             written_at = str(run.attributes["created"]).replace("T", " ").replace("Z", " UTC")
-            created = f"{'begun' if subject(run).trained else 'written'} {written_at}"
+            created = f"{'written' if study else 'begun'} {written_at}"
             subtitle = f"{run.path.name}, seed {run.config.run.seed}, {created}"
             unfinished = f"{run.generations} of {run.config.run.generations} generations"
             acting = "Extremes of" if run.config.population.has_individuals else "The mean after"
-            last = (
-                f"{acting} generation {run.generations - 1}" if not stds(run) else f"Extremes at std {stds(run)[-1]:g}"
-            )
+            last = f"Extremes at std {stds(run)[-1]:g}" if study else f"{acting} generation {run.generations - 1}"
             sections[last] = _extremes(run, thumbnails)
             sections["Time"] = _times(run)
             with suppress(RunFileError, MissingExtra):  # not a file of `measure --starts`; no scipy
@@ -85,12 +83,12 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
     sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
     labels = "; ".join(dict.fromkeys(map(label, runs)))
     texts = {
-        "title": f"{'' if subject(run).trained else 'Mutations: '}{labels} on {task_name(run.config)}",
+        "title": f"{'Mutations: ' * study}{labels} on {task_name(run.config)}",
         "status": "complete" if done == len(runs) else unfinished,
         "status_class": "" if done == len(runs) else "unfinished",
         "subtitle": subtitle,
         "caption": caption,
-        "row": "generation" if subject(run).trained else "std",
+        "row": row,
         "footer": f"Written by {run.attributes['program']}{state}. This page needs no other file.",
     }
     page = Template(resources.files("ees_mpi").joinpath("analysis", "page.html").read_text(encoding="utf-8"))
@@ -122,33 +120,33 @@ def _starts(runs: Sequence[Run]) -> str:
         task = run.config.task
         with suppress(EesError):  # of the user's code, which may not run here
             has_starts = "reset_seed" in task.__struct_fields__ and not task.in_program and task.steps > 1
-            said.add(_shared(run.config) if has_starts and run.config.population.has_individuals else "")
+            said.add(_shared(run) if has_starts and run.config.population.has_individuals else "")
     text = said.pop() if len(said) == 1 else ""
     if not text:
         return ""
-    if not subject(runs[0]).trained:
+    if is_study(runs[0]):
         return f"<p class='faint'>{text}</p>"
     path = shlex.quote(runs[0].path.name) if len(runs) == 1 else "RUN.h5"
     command = f"<code>ees-mpi measure {html.escape(path)} <span>--starts 20</span></code>"
     return f"<p class='faint'>{text} Do mutations do the same from other starts? {command} finds out.</p>"
 
 
-def _shared(config: Config) -> str:
-    if has_one_start(config):
+def _shared(run: Run) -> str:
+    task = run.config.task
+    if has_one_start(run.config):
         return "All rollouts have the same start."
-    count = f"{config.task.rollouts} start{'s' * (config.task.rollouts > 1)}"
+    count = f"{task.rollouts} start{'s' * (task.rollouts > 1)}"
     same = f"All individuals of a generation have the same {count}."
-    return same if config.task.common_starts else f"Individuals have different starts, {config.task.rollouts} each."
+    return same if task.common_starts else f"Individuals have different starts, {task.rollouts} each."
 
 
-def _curves(runs: Sequence[Run]) -> str:
+def _curves(runs: Sequence[Run], row: str) -> str:
     """Return charts of the logged metrics, of all runs over each other, or a sentence if there is nothing to draw."""
     members_of, drawn, alike = groups(runs), "", all(stds(run) == stds(runs[0]) for run in runs)
     for name, title in titles(runs).items():
         lines = {group: [series(run, name) for run in members] for group, members in members_of.items()}
         drawn += charts.chart(title[0].upper() + title[1:], lines, at=stds(runs[0]) if alike else ())
     if not drawn:
-        row = "generation" if subject(runs[0]).trained else "std"
         return f"<p class='faint'>One {row} has no curves; the numbers above describe it.</p>"
     keys = [f"{charts.key(place)}{html.escape(name)}" for place, name in enumerate(members_of)]
     legend = f"<p>{' '.join(keys)}</p>" if len(keys) > 1 else ""
@@ -161,7 +159,7 @@ def _facts(run: Run) -> str:
     learned = f" (learned; {std.min():.3g} to {std.max():.3g})" if std.min() < std.max() else ""
     shown = {
         f"{run.config.population.row_name}s": f"{facts['population_size']:,}",
-        **({"generations": f"{facts['generations']:,}"} if subject(run).trained else {}),
+        **({} if is_study(run) else {"generations": f"{facts['generations']:,}"}),
         "parameters": f"{facts['parameters']:,}",
         "standard deviation": ", ".join(f"{each:.3g}" for each in stds(run) or [np.median(std)]) + learned,
         "rollouts": f"{facts['evaluations']:,}",

@@ -19,7 +19,7 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, leaves, unknown
 from ees_mpi.runs.starting_point import steps_until
 from ees_mpi.store import journal, lock
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run, is_study, open_run, starting_note
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import clock
@@ -42,11 +42,11 @@ def task_name(config: Config) -> str:
 
 
 def summarize(run: Run) -> dict[str, Any]:
-    config, sessions, kind = run.config, run.sessions(), str(run.attributes.get("kind", "run"))
-    rollouts = config.task.rollouts * (config.method.rollouts if kind == "run" else 1)  # offspring do not adapt
+    config, sessions = run.config, run.sessions()
+    rollouts = config.task.rollouts * (1 if is_study(run) else config.method.rollouts)  # offspring do not adapt
     return {
         "format_version": int(run.attributes["format_version"]),
-        "kind": kind,
+        "kind": str(run.attributes["kind"]),
         "method": config.method.name,
         "task": config.task_name,
         "engine": config.task.engine or None,
@@ -67,7 +67,7 @@ def summarize(run: Run) -> dict[str, Any]:
         "deterministic": config.task.deterministic,
         "evaluations": run.generations * config.population.size * rollouts,
         "steps": steps_until(run, run.generations),
-        "started_from": json.loads(run.attributes["started_from"] or "null"),
+        "started_from": starting_note(run) or None,
         "checked": CHECKED,
         "damage": run.damage or _cut(run) or None,
     }

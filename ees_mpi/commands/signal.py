@@ -41,7 +41,7 @@ from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.runs.broadcast import open_on_ranks
-from ees_mpi.store.reader import Run
+from ees_mpi.store.reader import Run, is_study
 from ees_mpi.update import Update
 
 Indices = NDArray[np.int64]
@@ -108,7 +108,7 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
     if not isinstance(run.config.method, Evolution):
         raise ConfigError(f"signal: the gradient of {run.config.method.name} needs rollouts that files do not keep")
     check_kept(run.config, run.path)
-    if run.attributes.get("kind") != "run" or run.generations == 0:
+    if is_study(run) or run.generations == 0:
         raise RunFileError(f"{run.path} holds no update, so there is no gradient to measure")
     vectors = run.config.population.size // (2 if run.config.population.antithetic else 1)
     if vectors < FEWEST:

@@ -34,7 +34,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.runs.broadcast import open_on_ranks
 from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run
+from ees_mpi.store.reader import Run, is_study
 from ees_mpi.update import Update
 
 UPDATED = ("population", "objective", "optimizer")  # sections whose code computes an update
@@ -69,17 +69,12 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     Outcomes that cannot be repeated are compared as distributions: those of random tasks, of most robots on GPUs, and
     of other kinds of GPU. Return lines that say what was compared.
     """
-    run = open_on_ranks(ranks, path, trust, ("task", "population"))
+    run = _opened(ranks, path, trust, ("task", "population"))
     with ranks.together():
-        if run.attributes["kind"] == "run":
-            check_kept(run.config, path)
-        if ranks.is_root:
-            run.check_all()
         check_committed(run)
         one = None if generation is None else counted("--generation", generation, run.generations)
         chosen = spaced(run.generations, GENERATIONS) if one is None else [one]
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
-    ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     exact = [g for g in agreed if run.config.task.deterministic and run.device(g) != "cuda"]
     others = [g for g in agreed if g not in exact]
     lines: list[str] = []
@@ -92,6 +87,18 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
         lines += _verify_others(ranks, run, others, individuals)
     run.close()
     return lines
+
+
+def _opened(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) -> Run:
+    """Open a run file on every rank, check all of it on rank 0, and set its time limit; see `open_on_ranks`."""
+    run = open_on_ranks(ranks, path, trust, needed)
+    with ranks.together():
+        if not is_study(run):
+            check_kept(run.config, path)
+        if ranks.is_root:
+            run.check_all()
+    ranks.set_stall_limit(60 * run.config.run.stall_minutes)
+    return run
 
 
 def _verify_others(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> list[str]:
@@ -233,18 +240,13 @@ def differences(run: Run, generation: int) -> list[str]:
 
 def verify_updates(ranks: Ranks, path: Path, trust: bool = False) -> list[str]:
     """Compute all updates of a run again, shared by the ranks; raise a VerifyError at the first one that differs."""
-    run = open_on_ranks(ranks, path, trust, UPDATED)
+    run = _opened(ranks, path, trust, UPDATED)
     with ranks.together():
-        if run.attributes["kind"] == "run":
-            check_kept(run.config, path)
-        if ranks.is_root:
-            run.check_all()
         if not isinstance(run.config.method, Evolution):
             name = run.config.method.name
             raise ConfigError(f"--updates: an update of {name} needs rollouts that files do not keep; leave it out")
-        if run.attributes.get("kind") != "run" or run.generations == 0:
+        if is_study(run) or run.generations == 0:
             raise RunFileError(f"{path} holds no update to compute again")
-    ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     update = Update.open(run.config, ranks)
     with ranks.together():
         run.check_noise(update.noise)

@@ -1,6 +1,5 @@
 """Prepare a new run, or reopen an existing run file, on rank 0, before anything is trained."""
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +22,7 @@ from ees_mpi.registry.toml import Setting
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run, is_study, open_run, starting_note
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, has_results
 
@@ -161,7 +160,7 @@ def reopen(
     """
     with open_run(path, trust, allow_damaged_journal=True) as run:
         configs.check_kept(run.config, path)
-        if run.attributes.get("kind") != "run":
+        if is_study(run):
             raise RunFileError(f"{path} holds a sample of mutations; a sample cannot be resumed")
         run.check_last()
         key = "--generations" if config is None else "run.generations ="
@@ -221,6 +220,6 @@ def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> No
     if changed:
         raise ConfigError(f"{run.path} was begun with another config: {'; '.join(changed)}")
     if start:
-        begun_from, wanted = json.loads(run.attributes["started_from"] or "{}"), start.about
+        begun_from, wanted = starting_note(run), start.about
         if any(begun_from.get(key) != wanted[key] for key in ("run_id", "state_sha256")):
             raise ConfigError(f"{run.path} was not begun from {wanted['path']}; leave out --from to continue it")

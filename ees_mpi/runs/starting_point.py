@@ -23,7 +23,7 @@ from ees_mpi.registry import flat
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import tables
 from ees_mpi.store import checks
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run, is_study, open_run, starting_note
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         moments = {name: run[name][generation] for name in config.method.inherited if name in run.names}
         if not np.isfinite(learned["mean"]).all():
             raise RunFileError(f"{run.path} is damaged: its mean of generation {generation} is not finite")
-    if run.attributes["kind"] == "study" and last:  # of any policy: those of other programs have no least std
+    if is_study(run) and last:  # of any policy: those of other programs have no least std
         acted = run.observation_statistics(min(generation, last - 1))[1]
         ours = State(0, {}, {}, sums).observation_mean_std()[1]
         if not np.allclose(acted, ours, rtol=1e-6):
@@ -169,9 +169,9 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         "generation": generation,
         "state_sha256": digest,
     }
-    note = checks.note_of(run.attributes["started_from"] or "{}")
-    is_study = run.attributes["kind"] == "study"  # it evaluates a policy, and has trained none
-    code = note.get("own_code", {}) if is_study else machine.own_code(run.machine(max(generation - 1, 0)))
+    note = starting_note(run)
+    # A study evaluates a policy, and has trained none.
+    code = note.get("own_code", {}) if is_study(run) else machine.own_code(run.machine(max(generation - 1, 0)))
     if code:
         about["own_code"] = code
     inherited = {name: moments[name] for name in config.method.inherited if name in moments}

@@ -128,10 +128,10 @@ class Run(Mapping[str, Series]):
     def __repr__(self) -> str:
         if not self.file:
             return f"<Run {self.path}, closed>"
-        config, kind = self.config, self._attributes["kind"]
+        config = self.config
         parts = f"{config.task_name}, {config.method.algorithm}, {config.population.size} {config.population.row_name}s"
         done = f"{self.generations} of {config.run.generations} generations"
-        return f"<Run {self.path}: {'sample of ' * (kind != 'run')}{parts}, {done}, {len(self)} arrays>"
+        return f"<Run {self.path}: {'sample of ' * is_study(self)}{parts}, {done}, {len(self)} arrays>"
 
     @property
     def names(self) -> list[str]:
@@ -374,6 +374,16 @@ class Run(Mapping[str, Series]):
 def open_run(path: str | os.PathLike[str], trust: bool = False, allow_damaged_journal: bool = False) -> Run:
     """Open a run file for reading; `trust`: code that it names may run; the other: read up to a journal's damage."""
     return Run(path, trust, allow_damaged_journal)
+
+
+def is_study(run: Run) -> bool:
+    """Return whether the rows of a file are settings of `sample` or `measure`, not generations of training."""
+    return bool(run.attributes["kind"] != "run")
+
+
+def starting_note(run: Run) -> dict[str, Any]:
+    """Return the file's note on the run or policy that it started from; empty if it started from random means."""
+    return checks.note_of(run.attributes["started_from"] or "{}")
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:

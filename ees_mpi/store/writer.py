@@ -17,7 +17,7 @@ from ees_mpi.outcomes import Arrays
 from ees_mpi.store import fold, journal, layout, records
 from ees_mpi.store.fold import SAFE, Continued, fold_journal
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.reader import open_run
+from ees_mpi.store.reader import is_study, open_run
 from ees_mpi.store.records import Entry
 from ees_mpi.store.safety import real
 
@@ -214,6 +214,6 @@ def has_results(path: Path) -> bool:
     """Return False if a file is a run whose first generation has failed or was killed: a new run may replace it."""
     try:
         with open_run(path) as run:
-            return run.attributes.get("kind") != "run" or run.generations > 0
+            return is_study(run) or run.generations > 0
     except RunFileError:
         return True

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import ees_mpi
-from ees_mpi.analysis.labels import starting_note
 from ees_mpi.commands import adapt, offspring
 from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Outcomes
+from ees_mpi.store.reader import starting_note
 
 
 def test_parents_of_a_second_generation_are_valid_even_if_fewer_than_a_tenth_are(

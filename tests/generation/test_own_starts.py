@@ -13,12 +13,12 @@ from support.run_files import assert_same_bits
 import ees_mpi
 from ees_mpi.analysis.figures.positions import starts
 from ees_mpi.analysis.figures.style import drawing
-from ees_mpi.analysis.labels import starting_note
 from ees_mpi.analysis.numbers.heritability import facts, heritability, places_of
 from ees_mpi.contracts import View
 from ees_mpi.generation.results import SAME_STARTS, starts_warning
 from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.outcomes import Floats
+from ees_mpi.store.reader import starting_note
 from ees_mpi.tasks.custom import CustomTask
 
 OWN = """

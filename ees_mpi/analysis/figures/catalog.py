@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import Figure, drawing
-from ees_mpi.analysis.labels import check_training, stds, subject
+from ees_mpi.analysis.labels import check_training, stds
 from ees_mpi.analysis.offspring import position_dim
 from ees_mpi.commands.adapt import is_adaptation
 from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run, is_study, open_run
 from ees_mpi.tasks.interference import Interference
 from ees_mpi.terminal import say_on_stderr
 
@@ -84,7 +84,7 @@ def suiting(paths: Sequence[Path], trust: bool = False) -> str:
     with open_run(runs[0], trust) as run:
         if not run.config.population.has_individuals:
             return "maml-training"
-        if subject(run).trained and isinstance(run.config.task, Interference):
+        if isinstance(run.config.task, Interference) and not is_study(run):
             return "interference"
         if len(stds(run)) > 1:
             return "measure"

@@ -21,7 +21,7 @@ from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run, is_study, open_run
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
 
@@ -281,7 +281,7 @@ def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
             adaptations[path.resolve()] = _read_adaptation(path)
             continue
         with open_run(path) as run:
-            if not labels.subject(run).trained:
+            if is_study(run):
                 continue
             run_id, generations = run.run_id, run.generations
         beside = sorted(path.parent.glob("*.h5"))

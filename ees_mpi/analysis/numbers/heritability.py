@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.analysis.labels import label, starting_note, stds
+from ees_mpi.analysis.labels import label, stds
 from ees_mpi.analysis.numbers.measures import BEST_OF, best_scored, share, variances
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import has_places, read_offspring
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run
+from ees_mpi.store.reader import Run, starting_note
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane

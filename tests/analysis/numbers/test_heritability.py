@@ -12,13 +12,13 @@ from support.small_runs import walk
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.labels import starting_note
 from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, realised, sentence
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.commands.offspring import error_of_ratio
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.runs import progress
+from ees_mpi.store.reader import starting_note
 
 SMALL = sets("task.steps=5", "task.hidden=[4]", "noise.size=20000")
 
