@@ -1,22 +1,24 @@
 #!/usr/bin/env python3
 """Make the pictures of the README and of docs heritability and replica, in `jobs/paper/pictures`.
 
-    python jobs/paper/pictures.py        # about three minutes on one core
+    python jobs/paper/pictures.py            # all of them, about three minutes on one core
+    python jobs/paper/pictures.py ring ant   # some of them
 
 The films show sixteen new mutations of a trained mean. Each is rolled out alone in Bullet, the paper's physics. The
 ring has the positions of the last generation that `jobs/paper/results` keeps of the run that trained the ant.
 
 `heritable.png` has ten mutations of two ants, one trained from one start and one from four: of six runs each, the
 lower of the two in the middle by heritable variance. For each of ten directions it takes the mutation that goes
-farthest that way on average over starts 1 to 10, and shows where this mutation ends from starts 11 to 20, in the colour
-of the direction. `replica.png` has the cheetah and the ant of the films, without mutation, in both engines.
-`heritable.gif` films three mutations of the second ant from four starts each, in Bullet; four other starts have chosen
-them.
+farthest that way on average over starts 1 to 10. Lines lead from a triangle, which points in the direction, to where
+this mutation ends from starts 11 to 20. `replica.png` has the cheetah and the ant of the films, without mutation, in
+both engines. `heritable.gif` films three mutations of the second ant from four starts each, in Bullet; four other
+starts have chosen them.
 """
 
+import argparse
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -53,7 +55,7 @@ SEEN = {  # of replica.png: the second axis, half of the width, and the point of
     "ant": (1, 1.7, "y (from above)"),
 }
 MOMENTS = (0, 1, 2, 3)  # seconds
-DIRECTIONS = 10
+DIRECTIONS, RIM = 10, 35.5  # of heritable.png; where the triangles of the directions stand
 MUTATIONS, STARTS, FILMED = 30, range(1, 5), range(5, 9)  # of heritable.gif: candidates, starts that choose and show
 EVERY = 8  # steps from frame to frame
 
@@ -114,8 +116,14 @@ def heritable() -> None:
         half = places.shape[1] // 2
         for hue in np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS:
             away = places[:, :half].mean(axis=1) @ np.array([np.cos(hue), np.sin(hue)])
-            axes.scatter(*places[np.nanargmax(away), half:].T, s=22, linewidths=0, color=[shade_of(float(hue))])
-        draw_floor(axes, 35, (10, 20, 30), toward)
+            ends, color = places[np.nanargmax(away), half:], shade_of(float(hue))
+            rim = RIM * np.array([np.cos(hue), np.sin(hue)])
+            for end in ends:  # to be read without colours, too
+                axes.plot(*np.stack([rim, end]).T, color=color, linewidth=0.7, alpha=0.45)
+            axes.scatter(*ends.T, s=22, linewidths=0, color=[color])
+            arrow: dict[str, Any] = {"marker": (3, 0, float(np.degrees(hue)) - 90), "s": 90, "linewidths": 0}
+            axes.scatter(*rim, color=[color], **arrow)
+        draw_floor(axes, 38, (10, 20, 30), toward)
         axes.set_title(title, color=shade(TEXT), size=13)
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.92, wspace=0.02)
     figure.savefig(PICTURES / "heritable.png", dpi=100, facecolor=shade(FLOOR))
@@ -139,11 +147,11 @@ def walk(robot: str, engine: str) -> tuple[np.ndarray, float]:
         return np.array(frames), task.step_seconds
 
 
+@pyplot.rc_context({"font.size": 12, "axes.titlesize": 12})
 def replica() -> None:
     """Draw the same cheetah and the same ant in both engines, one over the other, at some moments of a walk."""
     from matplotlib.patches import Patch
 
-    pyplot.rcParams.update({"font.size": 12, "axes.titlesize": 12})
     figure, panels = pyplot.subplots(2, len(MOMENTS), figsize=(9, 5.0), layout="constrained", height_ratios=(0.6, 1))
     for row, robot, (side, reach, words) in zip(panels, SEEN, SEEN.values(), strict=True):
         walks = {engine: walk(robot, engine) for engine in ENGINES}
@@ -204,10 +212,17 @@ def heritable_film(mean: str) -> None:
     video.write(out, scene.frames(), f"{scene.width}x{scene.height}", 1 / seconds, lambda: None)
 
 
+PARTS: dict[str, Callable[[], None]] = {
+    "replica": replica,
+    "heritable": heritable,
+    "heritable-film": lambda: heritable_film("ant-maxent-heritable-seed9"),
+    "ring": ring,
+    "ant": lambda: film("ant"),
+    "cheetah": lambda: film("cheetah"),
+}
+
 if __name__ == "__main__":
-    replica()
-    heritable()
-    heritable_film("ant-maxent-heritable-seed9")
-    ring()
-    film("ant")
-    film("cheetah")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", help=f"which: {', '.join(PARTS)}  [default: all]")
+    for name in parser.parse_args().names or PARTS:
+        PARTS[name]() if name in PARTS else parser.error(f"{name} is none of {', '.join(PARTS)}")
