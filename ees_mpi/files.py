@@ -44,7 +44,11 @@ def check_writable(
 
 def check_length(path: Path, option: str, more: str = "") -> None:
     """Raise a ConfigError if no file system can hold the name of a file; `more`: what will be appended to it."""
-    longest, most = max(path.parts, key=lambda part: len(os.fsencode(part)), default=""), MAX_NAME - len(more)
+    try:
+        longest, most = max(path.parts, key=lambda part: len(os.fsencode(part)), default=""), MAX_NAME - len(more)
+    except UnicodeEncodeError as error:
+        how = f"its name cannot be written, because this Python has names in {error.encoding}; set PYTHONUTF8=1"
+        raise ConfigError(f"{f'{option} {str(path)!a}'.strip()}: {how}") from None
     if len(os.fsencode(longest)) > most:
         expected = f"expected a name of at most {most} bytes, got one of {len(os.fsencode(longest))}"
         raise ConfigError(f"{f'{option} {longest:.40}...'.strip()}: {expected}")

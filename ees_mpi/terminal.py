@@ -1,6 +1,7 @@
 """Messages to the user. A closed terminal or a full disk never stops the program."""
 
 import contextlib
+import io
 import os
 import re
 import sys
@@ -37,6 +38,12 @@ def say(line: str = "", nl: bool = True) -> None:
             print(plain(line), end="\n" if nl else "", flush=True)
         except BrokenPipeError:  # of `| head`
             nobody_reads()
+
+
+def show_any_character() -> None:
+    """Write characters that stdout does not have, as with PYTHONIOENCODING=ascii, by their numbers."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def nobody_reads() -> None:

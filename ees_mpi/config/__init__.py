@@ -212,7 +212,7 @@ def read_source(source: str) -> str:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"cannot read config {source:.200}: {error.strerror}{_similar(path)}") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeError) as error:
         raise ConfigError(f"cannot read config {source:.200}: {getattr(error, 'strerror', None) or error}") from None
 
 

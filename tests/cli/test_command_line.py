@@ -1,5 +1,6 @@
 """The command as a user meets it: what it says, its exit codes, and that nothing is harmed."""
 
+import io
 import json
 import os
 import shlex
@@ -15,6 +16,9 @@ from support.program import CHECKOUT, TIMEOUT, TINY, command, done, ees, environ
 from support.run_files import edited
 
 from ees_mpi.commands.doctor import EXTRAS
+from ees_mpi.errors import ConfigError
+from ees_mpi.files import check_length
+from ees_mpi.terminal import show_any_character
 
 SETS = sets(*TINY)
 
@@ -161,3 +165,15 @@ def test_output_to_a_closed_stream_does_not_get_into_the_journal(tmp_path: Path)
     subprocess.run(["bash", "-c", f"{words} >&- 2>&-"], env=environment(), timeout=TIMEOUT)
     assert Path(f"{out}.journal").exists() and info(out)["damage"] is None
     json.loads(Path(f"{out}.lock").read_text())
+
+
+def test_names_that_are_not_ascii_are_read_and_printed_in_any_locale(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = done("sweep", "interference-maxvar", "--seeds", "1", "--out", "größe", PYTHONUTF8="0", LC_ALL="C").stdout
+    assert "größe/interference-maxvar-seed1.h5" in printed
+    monkeypatch.setattr(sys, "stdout", terminal := io.TextIOWrapper(io.BytesIO(), "latin-1", write_through=True))
+    show_any_character()
+    print("größe \u65e5")
+    assert terminal.buffer.getvalue() == b"gr\xf6\xdfe \\u65e5\n"
+    monkeypatch.setattr(os, "fsencode", lambda name: name.encode("ascii"))  # of a program in that locale
+    with pytest.raises(ConfigError, match=r"out 'gr\\xf6\\xdfe': .* names in ascii; set PYTHONUTF8=1"):
+        check_length(Path("größe"), "out")
