@@ -87,7 +87,7 @@ def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoRetur
         ranks = connect(minutes=minutes)
     except LaunchError as error:
         silent = (error.collective and launched()[1] != 0) or not process.speaks_for_its_node()
-        sys.exit(0 if silent else tell(error))
+        sys.exit(0) if silent else process.end_start(tell(error))
     if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:  # a command that saves nothing before its end
         signal.signal(signal.SIGUSR1, _raise_ctrl_c)
     code = 0
@@ -268,23 +268,26 @@ class UserLoop:
 
 
 class PrintedOnRoot:
-    """The excepthook of other ranks than 0 after an error that all ranks raise: if none catches it, rank 0 prints it.
+    """The excepthook after an error that all ranks raise: if none catches it, rank 0 prints it, and tells the others.
 
-    They end as they would have done: the end of MPI waits for rank 0, which has printed it by then.
+    A rank that hears nothing prints it, too: rank 0 has caught it. All end as they would have done.
     """
 
     def __init__(self) -> None:
         self.before = sys.excepthook
 
     def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if not isinstance(error, EesError) or not error.collective:
+        mpi = sys.modules.get("ees_mpi.ranks.mpi") if isinstance(error, EesError) and error.collective else None
+        if mpi is None or not mpi.CALLS.hear_root(process.ROOT_SECONDS):
             self.before(kind, error, trace)
+        if mpi is not None:
+            mpi.CALLS.tell_others()
 
     @classmethod
     def set(cls, error: EesError) -> None:
-        """Set the hook if all ranks raise this error, and another rank prints it."""
+        """Set the hook if all ranks raise this error."""
         cls.remove()
-        if error.collective and launched()[1] > 0:
+        if error.collective and launched()[0] > 1:
             sys.excepthook = cls()
 
     @staticmethod

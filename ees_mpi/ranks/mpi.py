@@ -234,6 +234,17 @@ class Calls:
         self._comm = self._comm or MPI.COMM_WORLD.Dup()
         return self._comm.Dup()
 
+    def tell_others(self) -> None:
+        """Tell the other ranks, on rank 0, that it has printed the error of all."""
+        for rank in range(1, self._comm.size if self._comm and self._comm.rank == 0 else 0):
+            self._comm.Isend(b"", rank)
+
+    def hear_root(self, seconds: float) -> bool:
+        """Return whether rank 0 prints the error of all, and this rank need not; wait for its word so long."""
+        if not self._comm or self._comm.size == 1:  # the launcher and MPI do not fit
+            return process.launched()[1] > 0
+        return self._comm.rank > 0 and wait_for(self._comm.Irecv(bytearray(0), 0), seconds)
+
 
 CALLS = Calls()
 

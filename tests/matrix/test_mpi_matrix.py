@@ -114,3 +114,39 @@ def test_the_launcher_accepts_the_bindings_of_the_job_scripts(library: Library, 
         line = [mpirun, *binding, *rest]
         finished = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT, env=library.environment())
         assert finished.returncode == 0, finished.stderr + finished.stdout
+
+
+REFUSED = """import sys
+from ees_mpi import __main__, ranks
+words = ["--nonsense"] if str(ranks.launched()[1]) in sys.argv.pop(1) else sys.argv[1:]
+sys.argv[1:] = ["train", "interference-maxent", *words]
+__main__.main()
+"""
+
+
+@pytest.mark.parametrize("alone", ["0", "1", "012"])
+def test_a_rank_that_is_refused_before_mpi_starts_ends_the_others(alone: str, library: Library, tmp_path: Path) -> None:
+    words = ("-c", REFUSED, alone, "--start-minutes", 10, *sets(*TINY), "--out", tmp_path / "run.h5")
+    ended = library.python(Path(words[0]), *words[1:], ranks=3)
+    assert ended.returncode == 2 and ended.stderr.count("No such option '--nonsense'") == 1, ended.stderr
+    assert ("ees-mpi: rank 1 on " in ended.stderr) == (alone == "1") and not (tmp_path / "run.h5").exists()
+
+
+CAUGHT = """import sys
+import ees_mpi
+from ees_mpi.ranks import launched
+try:
+    ees_mpi.train("no-preset", "run.h5")
+except ees_mpi.ConfigError:
+    if str(launched()[1]) not in sys.argv[1]:
+        raise
+"""
+
+
+@pytest.mark.parametrize(("caught", "printed"), [("none", 1), ("1", 1), ("0", 1), ("01", 0)])
+def test_an_error_that_all_ranks_raise_is_printed_once_also_if_rank_0_catches_it(
+    caught: str, printed: int, library: Library
+) -> None:
+    ended = library.python(Path("-c"), CAUGHT, caught, ranks=2)
+    assert (ended.returncode != 0) == bool(printed), ended.stderr
+    assert ended.stderr.count("ConfigError: preset: unknown name") == printed, ended.stderr

@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from support.own_tasks import Waves
@@ -146,16 +147,44 @@ def test_a_rank_that_ends_the_job_waits_until_its_pipes_are_empty_but_not_for_ev
     assert patient.said == b"a last message" and patient.now < process.READ_SECONDS <= lost.now
 
 
-@pytest.mark.parametrize(("rank", "expected"), [(0, ["all", "one", "mine"]), (1, ["one", "mine"])])
-def test_rank_0_alone_prints_an_error_that_all_ranks_raise(
-    rank: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("hears", [False, True], ids=["rank 0 has caught it", "rank 0 prints it"])
+def test_an_error_that_all_ranks_raise_is_printed_by_rank_0_or_else_by_each(
+    hears: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed: list[str] = []
-    monkeypatch.setattr(launch, "launched", lambda: (2, rank, "mpirun"))
+    calls = SimpleNamespace(hear_root=lambda seconds: hears, tell_others=lambda: None)
+    monkeypatch.setitem(sys.modules, "ees_mpi.ranks.mpi", SimpleNamespace(CALLS=calls))
+    monkeypatch.setattr(launch, "launched", lambda: (2, 1, "mpirun"))
     monkeypatch.setattr(sys, "excepthook", before := lambda kind, error, trace: printed.append(str(error)))
     launch.PrintedOnRoot.set(error := collective(LaunchError("all")))
     for raised in (error, LaunchError("one"), ValueError("mine")):
         sys.excepthook(type(raised), raised, None)
-    assert printed == expected
+    assert printed == ["all"] * (not hears) + ["one", "mine"]
     launch.PrintedOnRoot.remove()  # the program has caught it
     assert sys.excepthook is before
+
+
+def test_a_rank_that_is_refused_alone_says_so_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr(process, "time", SimpleNamespace(sleep=slept.append, monotonic=lambda: 0.0))
+    monkeypatch.setattr(process, "settable", lambda signals: [])
+    names = (name for each in process.LAUNCHERS for name in each[:2])
+    for name in (*names, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"):
+        monkeypatch.delenv(name, raising=False)
+    assert process.await_root(2) == "" and slept == []
+    for size, rank, place in (("PMI_SIZE", "PMI_RANK", "1"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "0")):
+        for name, value in {size: "4", rank: "1", "SLURM_LOCALID": place}.items():
+            monkeypatch.setenv(name, value)
+        assert process.await_root(2).startswith("rank 1 on ") and slept.pop() > process.ROOT_SECONDS
+        monkeypatch.delenv(size)
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
+    monkeypatch.setenv("SLURM_LOCALID", "1")
+    with pytest.raises(SystemExit):  # srun: another rank of this node prints it
+        process.await_root(2)
+    source, target = os.pipe()
+    monkeypatch.setenv("PMI_SIZE", "8")
+    monkeypatch.setenv("PMI_FD", str(target))
+    with open(source, "rb", 0) as told, open(target, "wb", 0):
+        with pytest.raises(SystemExit, match="3"):
+            process.end_start(3)
+        assert told.read(100) == b"cmd=abort exitcode=3\n"
