@@ -11,7 +11,7 @@ from ees_mpi import machine, ranks
 from ees_mpi.cli import files, looking, running
 from ees_mpi.cli.help import cli
 from ees_mpi.errors import EesError, RunFileError, words_of
-from ees_mpi.ranks import process
+from ees_mpi.ranks import refusal
 from ees_mpi.registry.search import searching
 from ees_mpi.terminal import is_utf8, say_on_stderr, show_any_character
 
@@ -74,8 +74,8 @@ def _only_prints(words: list[str]) -> bool:
 
 
 def _leave(message: str, code: int, name: str = "ees-mpi: ") -> NoReturn:
-    name += process.await_root(code)
+    name += refusal.await_root(code)
     if name and len(message) > MAX_MESSAGE:
         message = f"{message[: MAX_MESSAGE // 2]} ... {message[-MAX_MESSAGE // 2 :]}"
     say_on_stderr(f"{name}{message}\n")
-    process.end_start(code)
+    refusal.end_start(code)

@@ -9,13 +9,13 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, PluginError, collective
-from ees_mpi.ranks import process
+from ees_mpi.ranks import process, refusal
 from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
 from ees_mpi.terminal import say_on_stderr, tell
@@ -86,8 +86,8 @@ def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoRetur
     try:
         ranks = connect(minutes=minutes)
     except LaunchError as error:
-        silent = (error.collective and launched()[1] != 0) or not process.speaks_for_its_node()
-        sys.exit(0) if silent else process.end_start(tell(error))
+        silent = (error.collective and launched()[1] != 0) or not refusal.speaks_for_its_node()
+        sys.exit(0) if silent else refusal.end_start(tell(error))
     if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:  # a command that saves nothing before its end
         signal.signal(signal.SIGUSR1, _raise_ctrl_c)
     code = 0
@@ -277,11 +277,19 @@ class PrintedOnRoot:
         self.before = sys.excepthook
 
     def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        mpi = sys.modules.get("ees_mpi.ranks.mpi") if isinstance(error, EesError) and error.collective else None
-        if mpi is None or not mpi.CALLS.hear_root(process.ROOT_SECONDS):
+        ours = isinstance(error, EesError) and error.collective
+        if not (ours and launched()[1] > 0 and self._heard()):
             self.before(kind, error, trace)
-        if mpi is not None:
-            mpi.CALLS.tell_others()
+        mpi = sys.modules.get("ees_mpi.ranks.mpi")
+        if ours and launched()[1] == 0 and mpi and mpi.CALLS.comm:
+            for other in range(1, mpi.CALLS.comm.size):
+                mpi.CALLS.comm.Isend(b"", other)
+
+    def _heard(self) -> bool:
+        """Return whether rank 0 says that it has printed the error; True if the ranks cannot speak to each other."""
+        mpi: Any = sys.modules.get("ees_mpi.ranks.mpi")
+        comm = mpi.CALLS.comm if mpi else None
+        return not comm or comm.size == 1 or mpi.wait_for(comm.Irecv(bytearray(0), 0), refusal.ROOT_SECONDS)
 
     @classmethod
     def set(cls, error: EesError) -> None:

@@ -218,12 +218,12 @@ class Calls:
     """Connects the ranks of a program at the beginning of each call from Python; one per process."""
 
     def __init__(self) -> None:
-        self._comm: Any = None  # a private copy of the world, from the first call on
+        self.comm: Any = None  # a private copy of the world, from the first call on
         self._problem = ""  # of a call that has failed
 
     def connect(self, minutes: float) -> Any:
         """Wait for all ranks; return a new communicator for the call."""
-        if not self._problem and not wait_for((self._comm or MPI.COMM_WORLD).Ibarrier(), 60 * minutes):
+        if not self._problem and not wait_for((self.comm or MPI.COMM_WORLD).Ibarrier(), 60 * minutes):
             self._problem = (
                 f"not all ranks called this function within {minutes:g} minutes (EES_MPI_START_MINUTES); call the same "
                 "function of ees_mpi on all ranks"
@@ -231,19 +231,8 @@ class Calls:
             atexit.register(end_job, 1)  # the end of MPI would wait for the ranks that are not here
         if self._problem:
             raise LaunchError(self._problem)
-        self._comm = self._comm or MPI.COMM_WORLD.Dup()
-        return self._comm.Dup()
-
-    def tell_others(self) -> None:
-        """Tell the other ranks, on rank 0, that it has printed the error of all."""
-        for rank in range(1, self._comm.size if self._comm and self._comm.rank == 0 else 0):
-            self._comm.Isend(b"", rank)
-
-    def hear_root(self, seconds: float) -> bool:
-        """Return whether rank 0 prints the error of all, and this rank need not; wait for its word so long."""
-        if not self._comm or self._comm.size == 1:  # the launcher and MPI do not fit
-            return process.launched()[1] > 0
-        return self._comm.rank > 0 and wait_for(self._comm.Irecv(bytearray(0), 0), seconds)
+        self.comm = self.comm or MPI.COMM_WORLD.Dup()
+        return self.comm.Dup()
 
 
 CALLS = Calls()

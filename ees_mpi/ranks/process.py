@@ -4,7 +4,6 @@ The time limit is Python's `faulthandler`: it prints the stack of a process that
 exit code 1. It works while a library or MPI computes and does not return to Python. This module imports no numpy.
 """
 
-import contextlib
 import ctypes
 import faulthandler
 import fcntl
@@ -17,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from ees_mpi.errors import LaunchError
 from ees_mpi.machine import LAUNCHERS
@@ -27,7 +26,6 @@ DEFAULT_MINUTES = 5.0
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
 STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
 TURN_SECONDS, MAX_TURN = 0.5, 8.0  # between the last messages of two ranks
-ROOT_SECONDS = 5.0  # that rank 0 has to print an error of the command line
 READ_SECONDS = 10.0  # that the launcher has for the last message of a rank
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
@@ -51,50 +49,10 @@ def launched() -> tuple[int, int, str]:
     return 0, 0, ""
 
 
-def speaks_for_its_node() -> bool:
-    """Return whether this process prints an error that all processes of its node have; True if its place is unknown."""
-    return _place_on_node() == 0
-
-
-def _place_on_node() -> int:
-    names = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
-    found = next((os.environ[name] for name in names if name in os.environ), "")
-    return int(found) if found.isdigit() else 0
-
-
 def turn(rank: int, node_rank: int) -> float:
     """Return the seconds before a rank's last message: ranks in their order, high ones by their place on a node."""
     alone = TURN_SECONDS * rank
     return alone if alone <= MAX_TURN else MAX_TURN + TURN_SECONDS * (1 + node_rank)
-
-
-def await_root(code: int) -> str:
-    """Let rank 0 print an error that it has, too, and end this rank; return the name of a rank that has it alone.
-
-    Before MPI has started, no rank knows of the errors of others. srun may let all ranks live: then a rank of each node
-    prints the error.
-    """
-    _, rank, launcher = launched()
-    if not rank:
-        return ""
-    for number in settable([signal.SIGTERM]):
-        signal.signal(number, signal.SIG_DFL)
-    time.sleep(ROOT_SECONDS + turn(rank, _place_on_node()))
-    if launcher == "srun" and not speaks_for_its_node():
-        sys.exit(code)
-    return f"rank {rank} on {os.uname().nodename}: "
-
-
-def end_start(code: int) -> NoReturn:
-    """Exit before MPI has started; the launcher ends the other ranks, which would wait for this one.
-
-    Open MPI's mpirun and `srun --kill-on-bad-exit` do so after any code but 0. MPICH's needs this line of its protocol.
-    """
-    if launched()[2].startswith("a PMI"):
-        await_reader()
-        with contextlib.suppress(KeyError, ValueError, OSError):
-            os.write(int(os.environ["PMI_FD"]), f"cmd=abort exitcode={code}\n".encode())
-    sys.exit(code)
 
 
 def begin_start(minutes: float) -> None:

@@ -11,7 +11,7 @@ from support.program import TESTS, TINY, ees, python, run, sets
 
 import ees_mpi
 from ees_mpi.errors import LaunchError, collective
-from ees_mpi.ranks import Ranks, launch, process
+from ees_mpi.ranks import Ranks, launch, process, refusal
 from ees_mpi.registry.plugins import forget
 
 PMI = "a PMI launcher (mpiexec of MPICH or Intel MPI)"
@@ -98,10 +98,10 @@ def test_a_single_process_that_python_calls_has_no_time_limit_under_mpirun_eithe
 def test_an_error_that_all_processes_of_a_node_have_is_printed_by_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID"):
         monkeypatch.delenv(name, raising=False)
-    assert process.speaks_for_its_node()
+    assert refusal.speaks_for_its_node()
     for place, speaks in (("0", True), ("1", False), ("17", False)):
         monkeypatch.setenv("SLURM_LOCALID", place)
-        assert process.speaks_for_its_node() == speaks
+        assert refusal.speaks_for_its_node() == speaks
 
 
 def test_last_messages_come_one_after_the_other_also_above_rank_16() -> None:
@@ -152,8 +152,9 @@ def test_an_error_that_all_ranks_raise_is_printed_by_rank_0_or_else_by_each(
     hears: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed: list[str] = []
-    calls = SimpleNamespace(hear_root=lambda seconds: hears, tell_others=lambda: None)
-    monkeypatch.setitem(sys.modules, "ees_mpi.ranks.mpi", SimpleNamespace(CALLS=calls))
+    calls = SimpleNamespace(comm=SimpleNamespace(size=2, Irecv=lambda buffer, root: root))
+    mpi = SimpleNamespace(CALLS=calls, wait_for=lambda request, seconds: hears)
+    monkeypatch.setitem(sys.modules, "ees_mpi.ranks.mpi", mpi)
     monkeypatch.setattr(launch, "launched", lambda: (2, 1, "mpirun"))
     monkeypatch.setattr(sys, "excepthook", before := lambda kind, error, trace: printed.append(str(error)))
     launch.PrintedOnRoot.set(error := collective(LaunchError("all")))
@@ -166,25 +167,25 @@ def test_an_error_that_all_ranks_raise_is_printed_by_rank_0_or_else_by_each(
 
 def test_a_rank_that_is_refused_alone_says_so_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(process, "time", SimpleNamespace(sleep=slept.append, monotonic=lambda: 0.0))
+    monkeypatch.setattr(refusal, "time", SimpleNamespace(sleep=slept.append))
     monkeypatch.setattr(process, "settable", lambda signals: [])
     names = (name for each in process.LAUNCHERS for name in each[:2])
     for name in (*names, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"):
         monkeypatch.delenv(name, raising=False)
-    assert process.await_root(2) == "" and slept == []
+    assert refusal.await_root(2) == "" and slept == []
     for size, rank, place in (("PMI_SIZE", "PMI_RANK", "1"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "0")):
         for name, value in {size: "4", rank: "1", "SLURM_LOCALID": place}.items():
             monkeypatch.setenv(name, value)
-        assert process.await_root(2).startswith("rank 1 on ") and slept.pop() > process.ROOT_SECONDS
+        assert refusal.await_root(2).startswith("rank 1 on ") and slept.pop() > refusal.ROOT_SECONDS
         monkeypatch.delenv(size)
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
     monkeypatch.setenv("SLURM_LOCALID", "1")
     with pytest.raises(SystemExit):  # srun: another rank of this node prints it
-        process.await_root(2)
+        refusal.await_root(2)
     source, target = os.pipe()
     monkeypatch.setenv("PMI_SIZE", "8")
     monkeypatch.setenv("PMI_FD", str(target))
     with open(source, "rb", 0) as told, open(target, "wb", 0):
         with pytest.raises(SystemExit, match="3"):
-            process.end_start(3)
+            refusal.end_start(3)
         assert told.read(100) == b"cmd=abort exitcode=3\n"
