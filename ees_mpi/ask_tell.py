@@ -5,7 +5,6 @@ mpirun all ranks make the same calls. With `record`, every generation is committ
 """
 
 import atexit
-import hashlib
 import operator
 import os
 import sys
@@ -111,8 +110,7 @@ class Strategy:
                 if means.shape != (expected := (loop_config.population.components, means.shape[1])):
                     raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
             with loop.closed_by_errors():
-                written = hashlib.sha256(loop_config.to_toml().encode()).digest()
-                loop.ranks.check_same(written, "a setting of Strategy")
+                loop.ranks.check_same(loop_config.to_toml().encode(), "a setting of Strategy")
                 loop_config = as_on_root(loop.ranks, loop_config)
                 recorded = loop.ranks.any(loop.ranks.is_root and target is not None)
             with loop.closed_by_errors(), loop.ranks.together():
@@ -379,7 +377,7 @@ class Strategy:
             told = told if own else self._prepare(told, ranks)
             sums = gather_sums(sums, ranks)[:, 1:] if task.observation_dim else sums[:, 1:]
             if own:
-                ranks.check_same(hashlib.sha256(told.tobytes()).digest(), "tell: the array of weights")
+                ranks.check_same(told.tobytes(), "tell: the array of weights")
                 self._clock.lap("gather")
                 following, norm = self._update.move(self._state, draw, told, sums, ranks)
                 self._advance(following, {"gradient_norm": norm}, ranks)
@@ -409,7 +407,7 @@ class Strategy:
         starts = self.config.task.rollouts
         if not self._ready:
             dim = (rows.shape[1] - LEADING) // behavior_columns(1, starts) if len(rows) else 0
-            dims = set(ranks.allgather(np.array([dim]), counts=[1] * ranks.size).tolist()) - {0}
+            dims = set(ranks.each(dim).tolist()) - {0}
             with ranks.together():
                 if len(dims) != 1:
                     raise TaskError(f"tell: expected behaviours with the same number of components, got {sorted(dims)}")

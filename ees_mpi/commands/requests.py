@@ -4,7 +4,6 @@
 object. This module imports no numpy. No repr and eq: nobody uses them, and `ees-mpi --help` would wait for them.
 """
 
-import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -304,8 +303,7 @@ def changes_of(settings: Any) -> Sequence[Any]:
 def check_same(ranks: "Ranks", request: Any, *names: str) -> None:
     """Raise a LockStepError on all ranks if arguments differ that each rank uses; rank 0 alone uses all others."""
     for name in names:
-        value = repr(getattr(request, name))
-        ranks.check_same(hashlib.sha256(value.encode()).digest(), f"the argument {name}")
+        ranks.check_same(repr(getattr(request, name)).encode(), f"the argument {name}")
 
 
 def policy_of(policy: Any, request: TrainRequest | MeasureRequest) -> "PolicySource":

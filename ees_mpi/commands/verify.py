@@ -250,7 +250,7 @@ def verify_updates(ranks: Ranks, path: Path, trust: bool = False) -> list[str]:
     update = Update.open(run.config, ranks)
     with ranks.together():
         run.check_noise(update.noise)
-    updates = min(run.generations, int(ranks.allgather(np.array([run.generations]), [1] * ranks.size).min()))
+    updates = int(ranks.each(run.generations).min())
     learned = run.learned(0)
     state = State(0, learned, run.config.method.moments(run.config.task, learned), run.observation_sums(0))
     for g in range(updates):

@@ -89,7 +89,7 @@ class Clock:
 
 def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:
     """Return the record with the times of all ranks and the digest of the state."""
-    evaluate = ranks.allgather(np.array([record.seconds["evaluate"]]), counts=[1] * ranks.size)
+    evaluate = ranks.each(record.seconds["evaluate"])
     ranks.balance(evaluate)
     arrays = {
         **record.arrays,

@@ -94,14 +94,14 @@ def drivers(seen: Sequence[Sequence[str]]) -> dict[int, str]:
 def assign(ranks: Ranks) -> dict[int, str]:
     """Return on every rank which rank drives which GPU; called on all ranks together."""
     mine = ",".join(gpu.uuid for gpu in visible_gpus())
-    rows = ranks.allgather(np.array([mine], f"S{LIST_BYTES}"), counts=[1] * ranks.size)
+    rows = ranks.each(np.array(mine, f"S{LIST_BYTES}"))
     return drivers([[uuid for uuid in row.decode().split(",") if uuid] for row in rows])
 
 
 def describe(ranks: Ranks, driven: Mapping[int, str]) -> dict[str, str]:
     """Return model, driver and packages of all GPUs of the job; called on all ranks together."""
     mine = [gpu for gpu in visible_gpus() if gpu.uuid == driven.get(ranks.rank)]
-    row = np.array([[mine[0].name.encode(), mine[0].driver.encode()] if mine else [b"", b""]], f"S{NAME_BYTES}")
-    rows = ranks.allgather(row, counts=[1] * ranks.size)
+    names = [mine[0].name, mine[0].driver] if mine else ["", ""]
+    rows = ranks.each(np.array([name.encode() for name in names], f"S{NAME_BYTES}"))
     kinds = (" + ".join(sorted({text.decode() for text in column if text})) for column in rows.T)
     return {**dict(zip(("gpu", "gpu_driver"), kinds, strict=True)), **machine.gpu_packages()}

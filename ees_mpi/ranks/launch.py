@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
-
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, PluginError, collective
 from ees_mpi.ranks import process, refusal
@@ -21,7 +19,6 @@ from ees_mpi.ranks.serial import Ranks
 from ees_mpi.terminal import say_on_stderr, tell
 
 T = TypeVar("T")
-NAME_BYTES = 32  # of the name of a function
 _CALLING = threading.Lock()  # held during a `call`
 
 
@@ -119,7 +116,7 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
                 process.note_stops()
             ranks = connect(from_python=True)
             try:
-                ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
+                ranks.check_same(name.encode(), "the function of ees_mpi that is called")
                 return job(ranks) if ranks.size == 1 else supervise(ranks, job)
             finally:
                 ranks.release()
@@ -178,7 +175,7 @@ class Program:
 
         loop: its number; a negative one closes it
         """
-        came = self.ranks.allgather(np.array([loop]), counts=[1] * self.ranks.size).tolist()
+        came = self.ranks.each(loop).tolist()
         if len(set(came)) == 1:
             return
         self.together, Program.current = False, None
@@ -217,7 +214,7 @@ class UserLoop:
         self._number = self._program.opened
         self._program.meet(self._number)
         with self.closed_by_errors():
-            self.ranks.check_same(name.encode().ljust(NAME_BYTES), "the function of ees_mpi that is called")
+            self.ranks.check_same(name.encode(), "the function of ees_mpi that is called")
 
     @contextmanager
     def closed_by_errors(self) -> Iterator[None]:

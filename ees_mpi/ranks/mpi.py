@@ -61,14 +61,13 @@ class MpiRanks(Ranks):
         self._host = self.hosts[0]
         self._comm, self.rank, self.size = comm, comm.rank, comm.size
         sys.excepthook = lambda kind, error, trace: self.fail(error)  # for errors outside of a job
-        ones = [1] * self.size
         self._node = comm.Split_type(MPI.COMM_TYPE_SHARED)
         self.node_rank, self.node_size = self._node.rank, self._node.size
         leader = np.array([self.rank])  # of the node: its lowest rank
         self._node.Bcast(leader, 0)
-        _, self._node_of, sizes = np.unique(self.allgather(leader, ones), return_inverse=True, return_counts=True)
+        _, self._node_of, sizes = np.unique(self.each(leader[0]), return_inverse=True, return_counts=True)
         self.nodes, self._slices = len(sizes), Slices(sizes)
-        self.hosts = [name.decode() for name in self.allgather(np.array([self._host], "S64"), ones)]
+        self.hosts = [name.decode() for name in self.each(np.array(self._host, "S64"))]
         self._handed_out = 0  # individuals: the node's counter at the beginning of the next `hand_out`
         self._counter = MPI.Win.Allocate_shared(8 if self.node_rank == 0 else 0, 8, comm=self._node)
         if self.node_rank == 0:
@@ -131,7 +130,7 @@ class MpiRanks(Ranks):
     def allgather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
         rows = np.ascontiguousarray(rows)
         if counts is None:
-            counts = self.allgather(np.array([len(rows)]), [1] * self.size).tolist()
+            counts = self.each(len(rows)).tolist()
         everything = np.empty((sum(counts), *rows.shape[1:]), rows.dtype)
         self._wait(self._comm.Ibarrier())  # ranks come at different times; the gather itself is short
         if everything.nbytes:
@@ -193,7 +192,7 @@ class MpiRanks(Ranks):
 
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done; only rank 0 exits with `code`, and last, or the launcher kills the others."""
-        pids = self.allgather(np.array([os.getpid()]), [1] * self.size)
+        pids = self.each(os.getpid())
         self.release()
         if self.is_root and code and self.size > 1:
             process.END["pause"] = PAUSE

@@ -1,5 +1,6 @@
 """A single process, and the methods that ranks have with and without MPI."""
 
+import hashlib
 import itertools
 import math
 import os
@@ -128,9 +129,13 @@ class Ranks:
         self._renew_limit()
         return rows
 
+    def each(self, value: Any) -> NDArray[Any]:
+        """Return the values of all ranks, of which each gives one: a number, or an array of the same shape."""
+        return self.allgather(np.asarray(value)[None], [1] * self.size)
+
     def allgather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
         """Return the rows in index order on every rank: `total` of them, or fewer if a stop ended `hand_out`."""
-        counts = self.allgather(np.array([len(index)]), [1] * self.size).tolist()
+        counts = self.each(len(index)).tolist()
         index, rows = self.allgather(index, counts), self.allgather(rows, counts)
         order = np.argsort(index)
         whole = np.array_equal(index[order], np.arange(total))
@@ -158,7 +163,7 @@ class Ranks:
             mine = error
         except OSError as error:
             mine = RunFileError(errors.words_of(error))
-        failed = self.allgather(np.array([mine is not None]), counts=[1] * self.size)
+        failed = self.each(mine is not None)
         if failed.any():
             raise self._agree_on_error(mine, int(failed.argmax())) from None  # its sentence says it all
 
@@ -169,10 +174,9 @@ class Ranks:
         name, _, message = self.allgather(np.frombuffer(text, np.uint8)).tobytes().decode().partition("\n")
         return collective(errors.BY_NAME.get(name, EesError)(message))
 
-    def check_same(self, digest: bytes, what: str) -> None:
-        """Raise on every rank, with the names of the ranks that differ, unless all ranks give the same digest."""
-        row = np.frombuffer(digest, np.uint8)[None]
-        rows = self.allgather(row, counts=[1] * self.size)
+    def check_same(self, data: bytes, what: str) -> None:
+        """Raise on every rank, with the names of the ranks that differ, unless all ranks give the same bytes."""
+        rows = self.each(np.frombuffer(hashlib.sha256(data).digest(), np.uint8))
         if (rows == rows[0]).all():
             return
         kinds, sizes = np.unique(rows, axis=0, return_counts=True)
@@ -183,8 +187,7 @@ class Ranks:
 
     def check_alike(self, mine: dict[str, str]) -> None:
         """Raise unless all ranks compute with the same CPU features, BLAS and versions."""
-        row = np.array([[mine[key].encode()[:128] for key in machine.BITS_DEPEND_ON]], "S128")
-        rows = self.allgather(row, counts=[1] * self.size)
+        rows = self.each(np.array([mine[key].encode()[:128] for key in machine.BITS_DEPEND_ON], "S128"))
         for key, values in zip(machine.BITS_DEPEND_ON, rows.T, strict=True):
             if len(odd := np.flatnonzero(values != values[0]).tolist()):
                 here, there = (values[rank].decode(errors="replace") for rank in (0, odd[0]))
@@ -201,7 +204,7 @@ class Ranks:
 
     def any(self, flag: bool) -> bool:
         """Return, on every rank, True if the flag is set on any rank."""
-        return bool(self.allgather(np.array([flag]), counts=[1] * self.size).any())
+        return bool(self.each(flag).any())
 
     def stop_when_asked(self) -> None:
         """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop; a second Ctrl-C raises a KeyboardInterrupt."""

@@ -1,6 +1,5 @@
 """One session of a run: prepare the run file, send it to all ranks, train, close."""
 
-import hashlib
 import os
 import shlex
 import time
@@ -169,7 +168,7 @@ def _opened(ranks: Ranks, config: Config, fingerprint: dict[str, str]) -> Job:
     ranks.check_alike(fingerprint)
     with before_rollouts():
         sizes = repr((axis_sizes(config), config.task.device)).encode()
-        ranks.check_same(hashlib.sha256(sizes).digest(), "the task, in its sizes or its device,")
+        ranks.check_same(sizes, "the task, in its sizes or its device,")
         config.method.check(config.task, config.population)  # a module may be missing on one node only
         return open_job(config, ranks)
 
