@@ -31,11 +31,11 @@ def say_on_stderr(text: str) -> None:
             action()
 
 
-def say(line: str = "", nl: bool = True) -> None:
+def say(line: str) -> None:
     """Write a line to stdout, if it is open."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         try:
-            print(plain(line), end="\n" if nl else "", flush=True)
+            print(plain(line), flush=True)
         except BrokenPipeError:  # of `| head`
             nobody_reads()
 

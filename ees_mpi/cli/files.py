@@ -6,7 +6,7 @@ import re
 import shlex
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -261,24 +261,17 @@ def presets(name: Annotated[str, Option(usage="[NAME|WORD]")] = "") -> None:
         echo(config.read_source(name), nl=False)  # or raises an error that proposes a name
         return
     begin = "Begin with one of these. `ees-mpi presets NAME` prints a preset, `presets WORD` lists those with a word"
-    groups: dict[str, Mapping[str, str]] = {} if name else {begin: BEGIN}
-    for heading in PRESETS:
-        groups[heading] = {preset: _short(about[preset]) for preset in found if _heading(preset) == heading}
-    texts = ("\n".join([heading, *_lines(group)]) for heading, group in groups.items() if group)
-    echo("\n\n".join(texts))
-
-
-def _heading(preset: str) -> str:
-    return [heading for heading, pattern in PRESETS.items() if re.search(pattern, preset)][-1]
+    groups: dict[str, dict[str, str]] = {begin: {} if name else BEGIN, **{heading: {} for heading in PRESETS}}
+    for preset in found:
+        *_, last = (heading for heading, pattern in PRESETS.items() if re.search(pattern, preset))
+        groups[last][preset] = _short(about[preset])
+    lines = {heading: [f"  {preset:32} {text}" for preset, text in group.items()] for heading, group in groups.items()}
+    echo("\n\n".join("\n".join([heading, *rows]) for heading, rows in lines.items() if rows))
 
 
 def _short(sentence: str) -> str:
     """Return a sentence about a preset without what its heading says, and without sections of the paper."""
     return re.sub(r" \(.*?\)|, (?:by|with|at) (?:the|its) .*|;(?!.*--from).*|\.$", "", sentence)
-
-
-def _lines(about: Mapping[str, str]) -> list[str]:
-    return [f"  {preset:32} {sentence}" for preset, sentence in about.items()]
 
 
 def contents() -> dict[str, dict[str, str]]:

@@ -137,7 +137,7 @@ def _show(measured: Path, figures: dict[str, Path], cell: float, as_json: bool) 
             rows = [{**row, **found} for row, found in zip(at_stds(run, cell), more, strict=False)]
             lines = [to_json({"file": str(measured), "label": label(run), "stds": rows})]
         else:
-            lines = list(table_of_stds(measured, cell, trust=True))
+            lines = table_of_stds(run, cell)
             lines += heritability.describe(run) if "starts" in figures else []
     for line in lines:
         echo(line)

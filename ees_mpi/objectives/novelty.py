@@ -24,19 +24,17 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
-Neighbors = Annotated[Count, key("k: how many nearest neighbours in the archive count.", "behaviours")]
-ArchiveSize = Annotated[
-    Count, key("The largest number of behaviours in the archive; the oldest are dropped.", "behaviours")
-]
 ROWS = 64  # individuals compared with the archive at a time
 
 
 class Novelty(Objective, frozen=True):
     """Weights each individual by the rank of its distance to its nearest neighbours in the archive."""
 
-    neighbors: Neighbors = 10
+    neighbors: Annotated[Count, key("k: how many nearest neighbours in the archive count.", "behaviours")] = 10
     added: Annotated[Count, key("How many behaviours each generation adds to the archive.", "behaviours")] = 10
-    archive_size: ArchiveSize = 5000
+    archive_size: Annotated[
+        Count, key("The largest number of behaviours in the archive; the oldest are dropped.", "behaviours")
+    ] = 5000
 
     headline = "distance_mean"
     remembers = True

@@ -59,12 +59,10 @@ def check_shapes(datasets: Mapping[str, Any], config: Config, path: Path) -> dic
     """Check that all arrays are present, and that their axes and types are right; return the lengths of the axes."""
     arrays, _, columns = groups = [hdf5.below(datasets, name) for name in GROUPS]
     missing = [name for name, group in zip(GROUPS, groups, strict=True) if not group]
-    if missing:
-        raise RunFileError(f"{path} is damaged: it has no {missing[0]}")
     together = (*layout.TOGETHER, tuple(config.method.fields))  # a file has all or none of the arrays of each
     needed = [name for names in together if any(name in arrays for name in names) for name in names]
     needed += [*layout.NEEDED, layout.GENERATION, *(["std"] if config.population.learns_std else [])]
-    missing = [f"generations/{name}" for name in needed if name not in arrays]
+    missing += [f"generations/{name}" for name in needed if name not in arrays]
     missing += [f"sessions/{name}" for name in ("session", *layout.SESSIONS) if name not in columns]
     if missing:
         raise RunFileError(f"{path} is damaged: it has no {missing[0]}")

@@ -180,8 +180,9 @@ def test_a_learned_std_counts_by_its_median_also_in_samples_and_exported_policie
 
 @pytest.mark.usefixtures("quick_figures")
 def test_coverage_has_the_cells_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
-    coverage = [line.split()[3] for line in table_of_stds(numpy_network, 1e-9)[2:4]]
-    assert coverage == ["6", "6"] and table_of_stds(numpy_network, 1e9)[2].split()[3] in ("1", "2")
+    with open_run(numpy_network) as run:
+        coverage = [line.split()[3] for line in table_of_stds(run, 1e-9)[2:4]]
+        assert coverage == ["6", "6"] and table_of_stds(run, 1e9)[2].split()[3] in ("1", "2")
     picture = tmp_path / "m.png"
     assert done("figure", "measure", numpy_network, "--cell", 0.1, "-o", picture).stdout.split() == [str(picture)]
     code, line = refusal("figure", "line", numpy_network, "--cell", 0.1, "-o", tmp_path / "l.png")

@@ -144,15 +144,14 @@ def at_stds(run: Run, cell: float) -> list[Facts]:
     return rows
 
 
-def table_of_stds(path: Path, cell: float, trust: bool = False) -> list[str]:
+def table_of_stds(run: Run, cell: float) -> list[str]:
     """Return the table of `ees-mpi measure` as lines of text: the measures against the standard deviation."""
-    with open_run(path, trust) as run:
-        rows, size, mean = at_stds(run, cell), run.config.population.size, run["mean_behavior"][0].tolist()
-        starts = run.config.task.rollouts
-        end = f"({', '.join(map(number, mean[:4]))}{', ...' if len(mean) > 4 else ''})"
-        if starts > 1:
-            end += f", the mean over its {starts} starts"
-        title = f"{label(run)}: {size} mutations at each std; the policy itself ends at {end}; cells of side {cell:g}"
+    rows, size, mean = at_stds(run, cell), run.config.population.size, run["mean_behavior"][0].tolist()
+    starts = run.config.task.rollouts
+    end = f"({', '.join(map(number, mean[:4]))}{', ...' if len(mean) > 4 else ''})"
+    if starts > 1:
+        end += f", the mean over its {starts} starts"
+    title = f"{label(run)}: {size} mutations at each std; the policy itself ends at {end}; cells of side {cell:g}"
     cells = [("std", *(heading for heading, _ in AT_STDS.values()), "invalid")]
     cells += [(f"{row['std']:g}", *(number(row[name]) for name in AT_STDS), str(row["invalid"])) for row in rows]
     few = min(size - row["invalid"] for row in rows) < BEST_OF
