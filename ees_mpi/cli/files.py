@@ -292,7 +292,7 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
     known, name = pages(), topic.lower().removesuffix(".md").replace("-", "_")
     if not topic:
         for part, titles in contents().items():
-            echo("\n".join([part, *(f"  {page:14} {title}" for page, title in titles.items())]))
+            echo("\n".join([part, *(f"  {page:15} {title}" for page, title in titles.items())]))
         echo("\n`ees-mpi docs TOPIC` prints a page.")
     elif name not in known:
         message = unknown(topic, known)

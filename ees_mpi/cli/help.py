@@ -98,9 +98,12 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="ees-mpi")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Evolvability ES under MPI. `ees-mpi docs` prints the documentation.
+    """Train networks whose random mutations do many different things (Evolvability ES), alone or under mpirun.
 
-    All of Run, `signal`, `verify` and `doctor` work alone or under mpirun.
+    Begin with `ees-mpi docs first_steps`, or with `ees-mpi presets`, which lists what can be trained.
+    `ees-mpi COMMAND --help` has examples.
+
+    The commands of Run, and `signal`, `verify` and `doctor`, work under mpirun, too.
     Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 a training was
     interrupted, `resume` continues it; any other code is a failure. After Ctrl-C under mpirun, the shell sees
     mpirun's own code, such as 1, and `resume` continues the training, too.

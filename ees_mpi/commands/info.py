@@ -180,9 +180,10 @@ def writer(path: Path) -> str:
 
 
 def lines(facts: Facts) -> list[str]:
-    """Return the facts of one file as lines of text; the config last, as TOML."""
+    """Return the facts of one file that have a value as lines of text; the config last, as TOML."""
     shown = {**{name: value for name, value in facts.items() if name not in ("config", "results")}, **facts["results"]}
-    text = [f"{name:20} {_cell(value)}" for name, value in shown.items()]
+    cells = {name: _cell(value) for name, value in shown.items() if not name.endswith("_label")}
+    text = [f"{name:22} {cell}" for name, cell in cells.items() if cell != "-"]
     return [*text, "", tomli_w.dumps(facts["config"]).rstrip()]
 
 
