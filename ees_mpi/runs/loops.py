@@ -10,24 +10,19 @@ from typing import Any
 import msgspec
 
 from ees_mpi import config as configs
-from ees_mpi import machine
 from ees_mpi.config import Config, with_base, written
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_writable
-from ees_mpi.generation.results import uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
-from ees_mpi.registry.plugins import digests, sources
 from ees_mpi.registry.search import FOLDERS, beside
 from ees_mpi.registry.toml import settings_of, source_of, tables
-from ees_mpi.registry.trust import note_code
-from ees_mpi.runs.start import PreparedRun, changes, load, reopen
+from ees_mpi.runs.start import PreparedRun, begin_session, load, reopen
 from ees_mpi.store.reader import open_run
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, has_results
-from ees_mpi.terminal import say
 
 NO_END = 10**6  # generations of a recorded run whose end is not known
 # The sections of a loop or a function of the user that has no others.
@@ -108,12 +103,7 @@ class Recording:
             if self.create:
                 self.writer = self.create(config)
             if self.writer:
-                here = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, "device": "cpu"}
-                here |= sources(config.to_toml())
-                for change in changes(state.generation, self.sessions, here):
-                    say(f"warning: {change}")
-                self.writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
-                note_code(config.tables(), digests())
+                begin_session(self.writer, config, state.generation, self.sessions, ranks, device="cpu")
 
     @contextmanager
     def released_by_errors(self) -> Iterator[None]:

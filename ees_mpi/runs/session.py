@@ -17,12 +17,12 @@ from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks, launched, process
-from ees_mpi.registry.plugins import digests, sources
+from ees_mpi.registry.plugins import digests
 from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import Progress
-from ees_mpi.runs.start import PreparedRun, PrepareRun, changes
+from ees_mpi.runs.start import PreparedRun, PrepareRun, begin_session
 from ees_mpi.store.layout import axis_sizes
 from ees_mpi.terminal import plain, say
 from ees_mpi.training import Job, open_job, train
@@ -92,10 +92,9 @@ def run_session(
         if not ranks.any(prepared is not None and prepared.finished):
             if prepared and config.noise.size >= LARGE_TABLE and config.method.name != "maml":
                 say(f"{prepared.path}: a table of {config.noise.size:,} random numbers is being made")
-            fingerprint = machine.fingerprint(uses_torch(config))
-            with closing(_opened(ranks, config, fingerprint)) as job:
+            with closing(_opened(ranks, config)) as job:
                 ranks.run_file = Path(received["path"]).absolute()
-                _train(job, State.from_arrays(received["state"]), prepared, fingerprint, callback, curves)
+                _train(job, State.from_arrays(received["state"]), prepared, callback, curves)
         with ranks.together():
             release(fold=True)
     except EesError as error:
@@ -163,9 +162,9 @@ def _check_there(ranks: Ranks, prepared: PreparedRun | None) -> None:
             raise RunFileError(f"{prepared.path} was removed while this run was writing; its generations are not saved")
 
 
-def _opened(ranks: Ranks, config: Config, fingerprint: dict[str, str]) -> Job:
+def _opened(ranks: Ranks, config: Config) -> Job:
     """Check that all ranks compute alike, and open the job of the run on each of them."""
-    ranks.check_alike(fingerprint)
+    ranks.check_alike(machine.fingerprint(uses_torch(config)))
     with before_rollouts():
         sizes = repr((axis_sizes(config), config.task.device)).encode()
         ranks.check_same(sizes, "the task, in its sizes or its device,")
@@ -177,7 +176,6 @@ def _train(
     job: Job,
     state: State,
     prepared: PreparedRun | None,
-    fingerprint: dict[str, str],
     callback: Callback | None,
     curves: Path | None,
 ) -> None:
@@ -188,10 +186,8 @@ def _train(
     with ranks.together():
         if prepared:
             writer = prepared.open()  # creates a new file
-            here = {**fingerprint, "mpi": ranks.library, **job.described, **sources(job.config.to_toml())}
-            _greet(ranks, prepared, here)
-            writer.begin_session(state.generation, ranks.size, ranks.nodes, here)
-            notes = note_code(job.config.tables(), digests())
+            _greet(ranks, prepared, job.described["device"])
+            notes = begin_session(writer, job.config, state.generation, prepared.sessions, ranks, **job.described)
     if not writer or not prepared:
         train(job, state, None)
         return
@@ -212,7 +208,7 @@ def _train(
             note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
 
 
-def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str]) -> None:
+def _greet(ranks: Ranks, prepared: PreparedRun, device: str) -> None:
     """Print the generations and the number of ranks, with warnings."""
     config, first = prepared.config, int(prepared.state["generation"])
     size = config.population.size
@@ -229,10 +225,8 @@ def _greet(ranks: Ranks, prepared: PreparedRun, here: dict[str, str]) -> None:
     slices = config.noise.slices(config.task.parameters)
     if slices < size and not prepared.sessions:
         say(f"warning: the noise table has {slices} noise vectors for {size} individuals (noise.size)")
-    if ranks.size > size and here["device"] == "cpu":
+    if ranks.size > size and device == "cpu":
         say(
             f"warning: {ranks.size - size} of {ranks.size} ranks have nothing to evaluate (ranks {size} to "
             f"{ranks.size - 1}): the population has {size} individuals"
         )
-    for change in changes(first, prepared.sessions, here):
-        say(f"warning: {change}")

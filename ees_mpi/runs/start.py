@@ -1,6 +1,6 @@
 """Prepare a new run, or reopen an existing run file, on rank 0, before anything is trained."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,15 +16,20 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_not_input
 from ees_mpi.foreign import policy_fit
 from ees_mpi.foreign.policy_files import PolicySource
+from ees_mpi.generation.results import uses_torch
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.outcomes import Arrays
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry.plugins import digests, sources
 from ees_mpi.registry.toml import Setting
+from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
 from ees_mpi.store.reader import Run, is_study, open_run, starting_note
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, has_results
+from ees_mpi.terminal import say
 
 
 @dataclass
@@ -181,19 +186,23 @@ def reopen(
     return PreparedRun(path, config, contents.state, contents.sessions, writer)
 
 
-def changes(generation: int, sessions: Sequence[Mapping[str, Any]], here: dict[str, str]) -> Iterator[str]:
-    """Yield warnings about what has changed since the last session of a run.
+def begin_session(
+    writer: RunWriter, config: Config, generation: int, before: Sequence[Mapping[str, Any]], ranks: Ranks, **device: str
+) -> set[Path]:
+    """Note a session in a run file, and the user's code in the notes of `registry.trust`, which are returned.
 
-    generation: the next one; here: the fingerprint of this session, with the user's code
+    Print warnings of what has changed since the last session. generation: the next one; before: the earlier sessions
     """
-    if not sessions:
-        return
-    there, code = sessions[-1]["machine"], machine.own_code(here)
-    if changed := machine.code_change(code, machine.own_code(there), f"generation {max(generation - 1, 0)}"):
-        yield f"{changed}. The run goes on with the code as it is now, so this is another experiment from here on"
-    rest = {key: value for key, value in here.items() if not key.startswith(machine.OWN_CODE)}
-    if other := machine.differences(rest, there):
-        yield f"something has changed since the last session, so later bits may differ: {'; '.join(other)}"
+    here, code = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, **device}, sources(config.to_toml())
+    if before:
+        there, since = before[-1]["machine"], f"generation {max(generation - 1, 0)}"
+        if changed := machine.code_change(machine.own_code(code), machine.own_code(there), since):
+            now = "The run goes on with the code as it is now, so this is another experiment from here on"
+            say(f"warning: {changed}. {now}")
+        if other := machine.differences(here, there):
+            say(f"warning: something has changed since the last session, so later bits may differ: {'; '.join(other)}")
+    writer.begin_session(generation, ranks.size, ranks.nodes, {**here, **code})
+    return note_code(config.tables(), digests())
 
 
 def _check_same_sizes(run: Run, config: Config) -> None:
