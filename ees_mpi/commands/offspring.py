@@ -275,25 +275,23 @@ def read_parent(
     """
 
     @cache
-    def start_and_config() -> tuple[StartingPoint, Config]:
-        start = starting_point.load(policy, label, generation, trust)
-        return start, configs.parse(start.config, settings, f"the config in {policy}", trust, stored=True)
+    def load() -> StartingPoint:
+        return starting_point.load(policy, label, generation, trust)
+
+    @cache
+    def own_config() -> Config:
+        return configs.parse(load().config, settings, f"the config in {policy}", trust, stored=True)
 
     def stall_minutes() -> float:
-        if task is not None:
-            return configs.read(task, settings).run.stall_minutes
-        if policy.foreign:
+        if task is None and policy.foreign:
             says = f"{policy} does not say in which task it acts"
             raise ConfigError(f"expected --task PRESET or --task FILE.toml (in Python: task=...), because {says}")
-        return start_and_config()[1].run.stall_minutes
+        return (own_config() if task is None else configs.read(task, settings)).run.stall_minutes
 
     @before_rollouts()
     def read() -> dict[str, Any]:
-        if task is None:
-            start, config = start_and_config()
-        else:
-            config = configs.load(task, settings, trust)
-            start = starting_point.load(policy, label, generation, trust)
+        config = own_config() if task is None else configs.load(task, settings, trust)
+        start = load()
         config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config, start.own_std)
         configs.check(config)
         if len(start.mean) > config.population.components:

@@ -127,8 +127,9 @@ class RunToTrain:
             if changed := starting_point.code_change(begin, config):
                 changed += ". This run trains with the code as it is now"
                 config = replace(config, notes=(*config.notes, changed))
-        words = (path, config, state.arrays(), self.overwrite, self.force)
-        return PreparedRun(*words[:3], create=partial(RunWriter.create, *words, started_from=note))
+        first = state.arrays()
+        create = partial(RunWriter.create, path, config, first, self.overwrite, self.force, started_from=note)
+        return PreparedRun(path, config, first, create=create)
 
 
 def load(source: Source | Path, settings: Sequence[Setting], trust: bool = False) -> Config:
