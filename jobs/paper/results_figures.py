@@ -290,15 +290,21 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
 
 def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
     """Draw what the mutations of ants keep from unseen starts: a line for each way of training, a dot for each run."""
-    numbers = {"heritable": "heritable variance", "share": "heritable share", "reliable_sectors": "reliable directions"}
+    numbers = {
+        "heritable": "heritable variance,\nunits squared",
+        "share": "heritable share\nof the variance",
+        "reliable_sectors": "reliable directions,\nof eight",
+    }
     figure, panels = grid(len(numbers), len(numbers), 0.7 + 0.32 * len(groups), sharey=True)
     figure.set_figwidth(5.6)
     for panel, (name, title) in zip(panels, numbers.items(), strict=True):
         for place, (training, rows) in enumerate(groups.items()):
             values = column(rows, name)
-            color = COLORS["MaxEnt" if "own" in training else "MaxVar"]
+            own = "own" in training
+            how = {"color": COLORS["MaxEnt" if own else "MaxVar"], "marker": "o" if own else "D", "linestyle": "none"}
+            how |= {"markersize": 4, "label": "starts of their own" if own else "one start for all"}
             apart = place + 0.12 * (np.arange(len(values)) - (len(values) - 1) / 2)  # equal numbers are seen, too
-            panel.plot(values, apart, color=color, marker="o", markersize=4, linestyle="none", clip_on=False, zorder=3)
+            panel.plot(values, apart, clip_on=False, zorder=3, **how)
         panel.set(title=title, xlim=(0, None))
         panel.grid(axis="x", linewidth=0.3)
     panels[1].set(xlim=(0, 1), xticks=(0, 0.5, 1))
@@ -307,6 +313,7 @@ def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
         range(len(groups)), [",\n".join(name.rsplit(", ", 1)) if len(name) > 28 else name for name in groups]
     )
     panels[0].invert_yaxis()
+    explain(figure, panels)
     return figure
 
 
