@@ -81,7 +81,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     check_same(ranks, request, "direction", "evaluations", "settings")
     run, direction = path_of(request.run), str(request.direction)
     with ranks.together():
-        angle = angle_of(direction, "--direction")
+        angle = angle_of(direction)
     out = Path(request.out or output_beside(run, f"-adapt-{direction_name(angle)}.h5"))
     check_target(ranks, run, out, request.overwrite)
     with ranks.together():

@@ -102,7 +102,7 @@ def check_records(
         return []
     have = datasets[f"generations/{layout.GENERATION}"].shape[0]
     rows = newer(entries, have, path)
-    first = min(min(record.generation for record in entries), have)
+    first = min(have, *(record.generation for record in entries))
     try:
         digests = chunks.read(datasets["generations/state_sha256"], max(first - 1, 0), have).tolist()
     except ValueError:

@@ -110,14 +110,19 @@ def replacement(path: Path) -> Iterator[Path]:
     fresh.unlink(missing_ok=True)  # a link that somebody placed there is not followed
     try:
         yield fresh
-        with open(fresh, "rb+") as raw:
-            os.fsync(raw.fileno())
-        os.replace(fresh, path)
-        sync_folder(path)
+        _put_in_place(fresh, path)
     except RuntimeError as error:  # h5py raises it for some failures of the file system
         raise OSError(errno.EIO, str(error)) from None
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def _put_in_place(fresh: Path, path: Path) -> None:
+    """Rename a file that is on the disk; a function of its own, at which `tools/chaos.py` kills the writer."""
+    with open(fresh, "rb+") as raw:
+        os.fsync(raw.fileno())
+    os.replace(fresh, path)
+    sync_folder(path)
 
 
 def _fold_into(

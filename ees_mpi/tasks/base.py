@@ -1,14 +1,11 @@
-"""Keys that several tasks have, and results that are computed once per process."""
+"""Keys that several tasks have."""
 
-from collections.abc import Callable
 from typing import Annotated, Literal
 
 import msgspec
 
-from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import key, plugins
-from ees_mpi.registry.plugins import Result
+from ees_mpi.registry import key
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -40,8 +37,3 @@ def place_numbers(axes: int | None, numbers: int) -> int:
     if axes is not None and axes > numbers:
         raise ConfigError(f"task.axes: the behaviour has {numbers} numbers; expected 0 to {numbers}, got {axes}")
     return axes if axes is not None else numbers if numbers <= 2 else 0
-
-
-def once(task: Task, name: str, compute: Callable[[], Result]) -> Result:
-    """Return the result of `compute`, which is called once per process for tasks with the same settings."""
-    return plugins.once((name, type(task), msgspec.json.encode(task, enc_hook=str)), compute)

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any, ClassVar, Protocol
 
+import msgspec
 import numpy as np
 
 from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Pixels, Policy, Say, Task, View, Walker
@@ -16,7 +17,8 @@ from ees_mpi.errors import ConfigError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import Count, Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate, once
+from ees_mpi.registry.plugins import once
+from ees_mpi.tasks.base import Count, Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate
 from ees_mpi.tasks.plugin_policy import LENGTH, CheckedPolicy, is_function
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
@@ -26,15 +28,15 @@ FASTEST_COORDINATE = 3000.0  # m/s or rad/s, of a joint
 SIDES = {"right": 0.0, "left": 180.0, "up": 90.0, "down": -90.0}  # degrees
 
 
-def angle_of(direction: str, option: str) -> float:
-    """Return the angle of a direction of the command line, in degrees; raise a ConfigError if it is none."""
+def angle_of(direction: str) -> float:
+    """Return the angle of the option `--direction`, in degrees; raise a ConfigError if it is none."""
     try:
         angle = SIDES[direction] if direction in SIDES else float(direction.removesuffix("deg"))
     except ValueError:
         angle = math.nan
     if not math.isfinite(angle):
         expected = f"expected {', '.join(SIDES)}, or degrees from +x towards +y, such as 45deg"
-        raise ConfigError(f"{option} {direction}: {expected}")
+        raise ConfigError(f"--direction {direction}: {expected}")
     return angle
 
 
@@ -118,7 +120,10 @@ class PolicyTask(Task, frozen=True):
 
     @property
     def parameters(self) -> int:
-        return once(self, "count", lambda: self.network().count) if self.policy else parameter_count(self.layers)
+        if not self.policy:
+            return parameter_count(self.layers)
+        settings = msgspec.json.encode(self, enc_hook=str)
+        return once(("count", type(self), settings), lambda: self.network().count)
 
     @property
     def observation_dim(self) -> int:
