@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -183,10 +183,11 @@ def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
     folder, python = os.path.join(os.path.dirname(files[entry.module]), ""), os.path.realpath(os.__file__)
     if folder.rstrip(os.sep).endswith((*search.INSTALLED, os.path.dirname(python))):
         return {}  # the modules there have nothing to do with each other
-    real, found = cache(os.path.realpath), dict[str, str]()  # thousands of modules come from few folders
+    place = cache(partial(search.place_of, real=cache(os.path.realpath)))  # thousands of modules come from few folders
+    found, skipped = dict[str, str](), {*PROGRAM, *files}
     for name, module in list(sys.modules.items()):
-        file = search.file_of(module, real) if name not in {*PROGRAM, *files} else ""
-        if file.startswith(folder) and not search.is_installed(file.removeprefix(folder)):
+        file = search.file_of(module, place, folder) if name not in skipped else ""
+        if file and not search.is_installed(file.removeprefix(folder)):
             found[file] = name if (search.files(name) or {}).get(name) == file else ""
     return found if len(found) <= MAX_MODULES else None
 
