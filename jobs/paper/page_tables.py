@@ -183,10 +183,10 @@ def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
     """Return how many ants of each arm have an even ring in training, and from unseen starts."""
     elsewhere, table = by_arm(measured, "mean"), []
     for arm, runs in by_arm(rows, "run").items():
-        if all(number(row, "generations") >= 100 for row in runs.values()):
-            even, others = sum(map(rules.has_ring, runs.values())), column(elsewhere.get(arm, {}).values(), "ring")
-            cells = [f"{even} of {len(runs)}", f"{sum(ring >= rules.RING for ring in others)} of {len(others)}"]
-            table.append((ARMS["ant"][arm], *cells, spread(column(runs.values(), f"distance{LATE}"), 0)))
+        even = sum(rules.has_ring(row, "_last_10") for row in runs.values())
+        others = column(elsewhere.get(arm, {}).values(), "ring")
+        cells = [f"{even} of {len(runs)}", f"{sum(ring >= rules.RING for ring in others)} of {len(others)}"]
+        table.append((ARMS["ant"][arm], *cells, spread(column(runs.values(), "distance_last_10"), 0)))
     return lines(("how the ant was trained", "even rings", "even from other starts", "distance"), table)
 
 

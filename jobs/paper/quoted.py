@@ -79,7 +79,7 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         tables.by_arm(rows, "run"),
         interval("ant.maxvar-over-es", over(maxvar, standard)),
     )
-    for arm in ("ranks", "whiten"):
+    for arm in ("ranks", "whiten", "narrow"):
         runs = arms[arm]
         found[f"ant.{arm}.even"] = sum(map(rules.has_ring, runs.values()))
         found |= limits(f"ant.{arm}.correlation", np.abs(column(runs.values(), "correlation_last")))
@@ -118,10 +118,11 @@ def others(rows: Sequence[Row]) -> Numbers:
         found[f"offspring.{name}"] = float(np.mean(column(runs, "distance_last")))
         found[f"offspring.{name}.sd"] = float(np.mean(np.sqrt(column(runs, "distance_variance_last"))))
     seeds = tables.seeding_runs(rows, "released")
-    groups = {start: runs for (start, how, _), runs in seeds.items() if start != STANDARD or ", 30 gen" in how}
+    groups = {start: runs for (start, how, _), runs in seeds.items() if start != STANDARD or ", 100 gen" in how}
     found |= {f"seeding.{start}": float(np.mean(column(runs, "x_20"))) for start, runs in groups.items()}
-    pairs = [[column(groups[start], f"x_{updates}") for start in (MAXENT, "random")] for updates in (5, 10, 20)]
-    found["seeding.p"] = max(mann_whitney(*pair)[0] for pair in pairs)
+    for start in ("random", STANDARD):
+        pairs = [[column(groups[each], f"x_{updates}") for each in (MAXENT, start)] for updates in (5, 10, 20)]
+        found[f"seeding.{start}.p"] = max(mann_whitney(*pair)[0] for pair in pairs)
     for kind in ("mixture", "split"):
         runs = select(rows, robot="ant", kind=kind, rules="text")
         found |= limits(f"{kind}.specialization", column(runs, "specialization_last"))
@@ -143,8 +144,10 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     tested = heritability.planned(arms, bullet=False).values()
     found |= limits("cheetah.two.amount", [amount.value for (amount, _), _ in tested])
     found["cheetah.two.amount.p"], found["cheetah.two.share.p"] = (max(each[k][1] for each in tested) for k in (0, 1))
-    seeds = {"whiten": SIX, "ranks": SIX, "small": SIX, "four": ANTS, "own": ANTS, "ranks-four": SIX}
-    ants = {arm: tables.replica_arm(measured, arm, planned) for arm, planned in seeds.items()}
+    ants = {
+        arm: tables.replica_arm(measured, arm, ANTS if arm in ("four", "own") else SIX)
+        for arm in ("whiten", "ranks", "small", "four", "own", "ranks-four", "narrow", "continued")
+    }
     for arm, runs in ants.items():
         for name in ("heritable", "share", "realised", "reliable", "distance", *HELD_OUT):
             found |= limits(f"ant.{arm}.{name}", column(runs, name))
@@ -154,9 +157,10 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
             found |= compared(f"ant.four-over-{arm}", ants["four"], runs, "heritable")
             found |= compared(f"ant.four-over-{arm}.share", ants["four"], runs, "share")
     found |= compared("ant.ranks-over-whiten.heritable", ants["ranks"], ants["whiten"], "heritable")
-    one, four = (tables.by_arm(measured, "mean")[arm] for arm in ("ranks", "ranks-four"))
-    pairs = [(number(row, "heritable"), number(one[seed], "heritable")) for seed, row in four.items()]
-    found |= limits("ant.ranks-four-over-ranks", [several / single for several, single in pairs])
+    every = tables.by_arm(measured, "mean")
+    for four, one in (("ranks-four", "ranks"), ("continued", "whiten")):
+        pairs = [(number(row, "heritable"), number(every[one][seed], "heritable")) for seed, row in every[four].items()]
+        found |= limits(f"ant.{four}-over-{one}", [several / single for several, single in pairs])
     first = [row for row in measured if row["realised"] and not heritability.is_repeated(row)]
     kept = [(number(row, "realised"), number(row, "share")) for row in first]
     found |= {"realised.count": len(kept), "realised.above": sum(passed_on > share for passed_on, share in kept)}

@@ -223,20 +223,19 @@ def draw_adaptation(rows: Sequence[Row]) -> Figure:
 def draw_seeding(runs: Sequence[Known]) -> Figure:
     """Draw the mean x of standard ES towards +x on the ant, released rules and plain Adam, against updates."""
     starts: dict[str, list[Floats]] = {}
-    lengths = {row["digest"]: row["generations"] for _, row in runs}
+    short = {row["digest"] for _, row in runs if row["generations"] == "30"}  # the first controls
     wanted = {"robot": "ant", "kind": "seeding", "rules": "released", "first_steps": "full", **PAPERS_ROBOTS}
     for run, row in (each for each in runs if wanted.items() <= each[1].items()):
-        how = f",\n{lengths.get(row['start_digest'], '')} generations sideways" if row["start"] == "standard ES" else ""
-        starts.setdefault(f"{row['start']}{how}", []).append(run.metrics["fitness_mean"])
+        if row["start_digest"] not in short:
+            starts.setdefault(row["start"], []).append(run.metrics["fitness_mean"])
     figure, (panel,) = grid(1, 1, 2.6)
     figure.set_figwidth(SMALL)
     for start, curves in starts.items():
         rows = np.array([curve[: min(map(len, curves))] for curve in curves])
-        style = {"color": COLORS[start.partition(",")[0]], "linestyle": "--" if "\n100 " in start else "-"}
-        panel.plot(rows.T, linewidth=0.5, alpha=0.5, **style)
-        panel.plot(rows.mean(axis=0), linewidth=2, **style)
-        words = f"from {start.replace('random', 'a random network')}"
-        panel.text(20.4, rows[:, -1].mean(), words, color=style["color"], va="center")
+        panel.plot(rows.T, color=COLORS[start], linewidth=0.5, alpha=0.5)
+        panel.plot(rows.mean(axis=0), color=COLORS[start], linewidth=2)
+        words = {"random": "a random network", "standard ES": "standard ES,\ntrained sideways"}.get(start, start)
+        panel.text(20.4, rows[:, -1].mean(), f"from {words}", color=COLORS[start], va="center")
     panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
     panel.set(xlabel="updates of standard ES", ylabel="mean x of the mutations", xlim=(0, 20), xticks=range(0, 21, 5))
     return figure
