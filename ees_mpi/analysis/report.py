@@ -177,7 +177,7 @@ def _facts(run: Run) -> str:
 
 def _extremes(run: Run, count: int) -> str:
     """Return individuals of the last generation that differ most, with pictures if they can act again here."""
-    last, note, actor = run.generations - 1, "", None
+    last, note, actor = run.generations - 1, "The individuals whose behaviours differ most. ", None
     choices = [Choice(run.generations)]  # the mean
     if run.config.population.has_individuals:
         choices = [Choice(last, index) for index in offspring.extremes(offspring.positions(run, last), count or SHOWN)]

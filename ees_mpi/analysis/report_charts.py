@@ -137,11 +137,11 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     labels = [axis_names(runs[0])[column] for column in columns]
     maps = _plane(labels, ends) if len(columns) == 2 else _line(labels[0], ends[0], runs, kept, counts, highest)
     what = "final positions" if has_positions(runs[0]) else "behaviours"
-    rows = "individuals"
+    rows = "individuals, the mutations of a generation"
     if not runs[0].config.population.has_individuals:
         what, rows = f"mean {what}", "rollouts of each task, after its gradient step"
-    caption = f"The {what} of the {rows}. Stronger colors: more of them in a cell, on a logarithmic scale"
-    caption += "; the color is that of the most frequent component." if counts[0].shape[1] > 1 else "."
+    caption = f"The {what} of the {rows}. A stronger colour means more of them in a cell, on a logarithmic scale"
+    caption += "; the colour is that of the most frequent component." if counts[0].shape[1] > 1 else "."
     caption += " Those beyond the edges count in the nearest cell."
     if max(run.generations for run in runs) > most:
         caption += f" At most {most} generations of a run are kept here."
