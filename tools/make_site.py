@@ -49,7 +49,7 @@ FIRST = {  # the members of a class in the order in which a reader needs them, n
 MORE = {  # pages that are not in `ees-mpi docs`, by shelf
     "Learn": {"Notebook: one network, many behaviours": NOTEBOOK.replace(".ipynb", ".md")},
     "Do": {"Job scripts and examples": "jobs/README.md"},
-    "Look up": {"Python API": "api.md", "Trained means": "ees_mpi/trained/README.md", "Changes": "CHANGELOG.md"},
+    "Look up": {"Python API": "api.md", "Trained networks": "ees_mpi/trained/README.md", "Changes": "CHANGELOG.md"},
 }
 CSS = """.md-typeset img { max-width: 100%; }
 .md-typeset p:has(> img + img) { font-size: 0; }
