@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 
 MAX_NAME = 255  # bytes, of one part of a path
-OTHERS = {".npz": "names in .npz are those of policies", ".toml": "names in .toml are those of configs"}
+OTHERS = {".npz": "policies", ".toml": "configs", ".journal": "journals", ".lock": "locks"}  # that have such names
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -64,8 +64,8 @@ def check_folder(path: Path) -> None:
     """Raise an error if no run file can be created at a path; its last folder may be missing."""
     check_length(path, "", ".journal.new")
     if path.suffix in OTHERS:
-        named = path.with_suffix(".h5").name
-        raise ConfigError(f"{path}: {OTHERS[path.suffix]}; expected the name of a run file, such as {named}")
+        named, others = Path(path.stem).with_suffix(".h5"), f"names in {path.suffix} are those of {OTHERS[path.suffix]}"
+        raise ConfigError(f"{path}: {others}; expected the name of a run file, such as {named}")
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
     if path.exists() and not path.is_file():

@@ -90,6 +90,7 @@ REFUSED = [
     (2, "has no direction", "adapt run.h5 --direction up"),
     (2, "names in .npz are those of policies", "sample run.h5 --count 2 -o new.npz"),
     (2, "such as new.h5", "train interference-maxvar --out new.toml"),
+    (2, "those of journals; expected the name of a run file, such as a.h5", "sample run.h5 --out a.h5.journal"),
     (3, "nothing.h5 is empty; expected a run file", "info nothing.h5"),
     (3, "cut.h5 is truncated: more than its 3000 bytes are expected; copy it again", "resume cut.h5"),
     *((3, "sub is a folder; expected a run file", f"{verb} sub") for verb in ("measure", "figure", f"{TRAIN} --from")),

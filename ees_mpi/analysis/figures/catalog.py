@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, positions
-from ees_mpi.analysis.figures.style import Figure, drawing
+from ees_mpi.analysis.figures.style import PLAIN, Figure, drawing
 from ees_mpi.analysis.labels import check_training, stds
 from ees_mpi.analysis.offspring import position_dim
 from ees_mpi.commands.adapt import is_adaptation
@@ -133,7 +133,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     if labels and len(labels) != len(paths):
         expected = f"expected one for each of the {len(paths)} run files, in their order"
         raise ConfigError(f"--label: {expected}; got {len(labels)}")
-    with drawing(), ExitStack() as stack:
+    with drawing(PLAIN), ExitStack() as stack:
         runs = [stack.enter_context(open_run(path, request.trust)) for path in paths]
         for run, text in zip(runs, labels, strict=bool(labels)):
             run.given_label = text

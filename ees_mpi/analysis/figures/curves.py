@@ -41,13 +41,13 @@ def interference(runs: Sequence[Run]) -> Figure:
     x = np.linspace(0, 5 * np.pi, 4000)
     left.plot(x, [pattern(v) for v in x], color="0.35", linewidth=0.5)
     left.axvline(OPTIMUM, **style.start_mark("optimum"))
-    left.set(title="(a) interference pattern", xlabel="genome $x$", ylabel="behaviour $f(x)$", xlim=(0, 5 * np.pi))
+    left.set(title="(a) interference pattern", xlabel="genome x", ylabel="behaviour f(x)", xlim=(0, 5 * np.pi))
     order = list(dict.fromkeys(name for lines in genomes.values() for name in lines))
     for place, (panel, name) in enumerate(zip(panels, sorted(genomes, reverse=True), strict=True)):
         for line, genome in genomes[name].items():
             panel.plot(genome, **style.look(order.index(line)), label=line)
         panel.axhline(OPTIMUM, **style.start_mark("optimum"))
-        panel.set(title=f"({'bcdefg'[place % 6]}) {name}", xlabel="generation", ylabel="genome $x$", xlim=(0, None))
+        panel.set(title=f"({'bcdefg'[place % 6]}) {name}", xlabel="generation", ylabel="genome x", xlim=(0, None))
         style.whole_numbers(panel.xaxis)
     style.explain(figure, [left, *panels])
     return figure

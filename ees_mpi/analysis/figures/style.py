@@ -32,6 +32,7 @@ STYLE: dict[Any, Any] = {
 COLUMN, PAGE = 3.4, 7.0  # inches: the widths of a column and of a page
 COLORS = ("black", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
 LINES = ("-", "--", "-.", ":")
+PLAIN = {"text.parse_math": False}  # for names that users give, with any dollar signs
 ROUND = {"steps": [1, 2, 5, 10]}  # of ticks
 
 

@@ -182,7 +182,7 @@ def test_labels_and_a_title_of_the_user_are_drawn_and_counted(zoo: Zoo, folder: 
     names = [text.get_text() for text in panel.figure.legends[0].get_texts()]
     assert names == ["both, mean of 2 runs", "band: one sd of the runs either way"]
     out = folder / "labelled.svg"
-    words = ["--label", "first <&>", "--label", "second", "--title", "Two ants"]
+    words = ["--label", "first <&>", "--label", r"$\frac$", "--title", "Two ants"]
     assert ees("figure", "ant", *runs, *words, "-o", out).returncode == 0
     assert "Two ants" in out.read_text() and "first &lt;&amp;&gt;" in out.read_text()
     code, line = refused("figure", "ant", *runs, "--label", "one", "-o", "x.png")
