@@ -1,6 +1,7 @@
 """`ees-mpi adapt`: adapt a run to a direction, and score it from other starts. The few-shot test of the paper."""
 
 import json
+import os
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -90,9 +91,9 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     task, policy = parent.config.task, None if request.policy is None else Path(request.policy)
     with ranks.together():
         if policy and ranks.is_root:
-            if out.resolve() in (policy.resolve(), loader_of(policy).resolve()):
-                raise ConfigError(f"--policy {policy}: it or its loader would replace -o {out}; choose another name")
             check_policy(policy, task, run, request.overwrite, "--policy")
+            if os.path.realpath(out) in map(os.path.realpath, (policy, loader_of(policy))):
+                raise ConfigError(f"--policy {policy}: it or its loader would replace -o {out}; choose another name")
         if task.toward(0.0).heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
         records = len(task.marks) if isinstance(task, PolicyTask) else 1

@@ -2,15 +2,17 @@
 
 import importlib
 import math
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.errors import ConfigError, MissingExtra
+from ees_mpi.errors import ConfigError, MissingExtra, RunFileError
 from ees_mpi.generation.results import Record
 
 WRITERS = ("tensorboardX", "torch.utils.tensorboard")  # the first one imports faster
+QUEUE = 10_000  # points: more than a generation has
 FLUSH_SECONDS = 1  # a kill may lose the points of this time
 
 
@@ -44,12 +46,22 @@ def curves(folder: Path | None, run: Path, first: int) -> Iterator[Callable[[Rec
         return
     # A session that was killed, or a run that was overwritten, may have left points from here on: hide them.
     # The names of the files have seconds only, and two sessions may begin in one second.
-    options = {"flush_secs": FLUSH_SECONDS, "filename_suffix": f".{first:08d}"}
-    with _writer()(str(folder / run.stem), purge_step=first, **options) as writer:
+    options = {"flush_secs": FLUSH_SECONDS, "filename_suffix": f".{first:08d}", "max_queue": QUEUE}
+    others = {*threading.enumerate()}
+    writer = _writer()(str(folder / run.stem), purge_step=first, **options)
+    writing = {*threading.enumerate()} - others
 
-        def update(record: Record) -> None:
-            for name, value in record.metrics.items():
-                if math.isfinite(value):
-                    writer.add_scalar(name, value, record.generation)
+    def update(record: Record) -> None:
+        if not all(thread.is_alive() for thread in writing):  # its queue would be full soon, and wait for ever
+            raise RunFileError(f"--tensorboard {folder}: the curves cannot be written any more")
+        for name, value in record.metrics.items():
+            if math.isfinite(value):
+                writer.add_scalar(name, value, record.generation)
 
+    try:
         yield update
+    finally:
+        try:
+            writer.close()
+        except OSError as error:  # of a full disk
+            raise RunFileError(f"--tensorboard {folder}: {error.strerror}") from None

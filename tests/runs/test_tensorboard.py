@@ -1,12 +1,17 @@
 """Curves for TensorBoard: one point per metric and generation, however often a run is stopped."""
 
+import errno
 import struct
+import threading
 from pathlib import Path
 
 import pytest
 from support.program import TINY, done, sets
 
 from ees_mpi import open_run
+from ees_mpi.errors import RunFileError
+from ees_mpi.generation.results import Record
+from ees_mpi.runs import tensorboard
 
 TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"), "--tensorboard", "curves", "-o", "run.h5")
 
@@ -39,3 +44,26 @@ def test_a_run_that_is_overwritten_and_resumed_has_one_point_per_metric_and_gene
             assert [step for step, _ in curves[name]] == list(range(5))
             assert [value for _, value in curves[name]] == pytest.approx(run[name][:], rel=1e-6)
         assert [step for step, _ in curves["mean_fitness"]] == [0]  # it is evaluated every tenth generation
+
+
+class Full:
+    """A writer whose thread has ended, because the disk is full."""
+
+    def __init__(self) -> None:
+        self.end = threading.Event()
+        self.thread = threading.Thread(target=self.end.wait)
+        self.thread.start()
+
+    def close(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_curves_that_cannot_be_written_are_an_error_and_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Full] = []
+    monkeypatch.setattr(tensorboard, "_writer", lambda: lambda *words, **options: made.append(Full()) or made[0])
+    with pytest.raises(RunFileError, match=r"--tensorboard curves: No space left on device"):
+        with tensorboard.curves(Path("curves"), Path("run.h5"), 0) as update:
+            made[0].end.set()
+            made[0].thread.join()
+            with pytest.raises(RunFileError, match="cannot be written any more"):
+                update(Record(0, {}, {}))
