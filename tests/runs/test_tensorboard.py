@@ -61,9 +61,9 @@ class Full:
 def test_curves_that_cannot_be_written_are_an_error_and_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Full] = []
     monkeypatch.setattr(tensorboard, "_writer", lambda: lambda *words, **options: made.append(Full()) or made[0])
-    with pytest.raises(RunFileError, match=r"--tensorboard curves: No space left on device"):
-        with tensorboard.curves(Path("curves"), Path("run.h5"), 0) as update:
-            made[0].end.set()
-            made[0].thread.join()
-            with pytest.raises(RunFileError, match="cannot be written any more"):
-                update(Record(0, {}, {}))
+    full = pytest.raises(RunFileError, match=r"--tensorboard curves: No space left on device")
+    with full, tensorboard.curves(Path("curves"), Path("run.h5"), 0) as update:
+        made[0].end.set()
+        made[0].thread.join()
+        with pytest.raises(RunFileError, match="cannot be written any more"):
+            update(Record(0, {}, {}))
