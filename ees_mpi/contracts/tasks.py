@@ -153,11 +153,11 @@ class Task(Part, frozen=True):
     # Places, directions and films: `analysis`, `commands.adapt`.
     @property
     def axes(self) -> int:  # how many of the last behaviour numbers are a place; 0: none is
-        return 0
+        return self.axes_of(self.behavior_dim)
 
     def axes_of(self, behavior_dim: int) -> int:
         """Return `axes` of behaviours of this length, which a run file knows: no rollout is needed to find it."""
-        return self.axes
+        return 0
 
     @property
     def begins_at_origin(self) -> bool:  # whether places are those of a robot: final x and y, from the start at 0 on

@@ -61,10 +61,6 @@ class CustomTask(Task, frozen=True):
     device = member("device", str, "cpu")
     sizes_known = False
 
-    @property
-    def axes(self) -> int:
-        return self.axes_of(self.behavior_dim)
-
     def axes_of(self, behavior_dim: int) -> int:
         """Return the key `axes`, or the member of the class, or else all numbers if there are one or two."""
         own: int = self.read("axes", int, -1) if self.place is None else -1

@@ -60,9 +60,8 @@ class Function(Task, frozen=True):
 
     begins_at_origin = False
 
-    @property
-    def axes(self) -> int:
-        return place_numbers(self.place, self.behavior_dim)
+    def axes_of(self, behavior_dim: int) -> int:
+        return place_numbers(self.place, behavior_dim)
 
     @property
     def label(self) -> str:

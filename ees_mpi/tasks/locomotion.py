@@ -170,6 +170,9 @@ class WalkingTask(PolicyTask, frozen=True):
     def _engine(self) -> "Engine":
         raise NotImplementedError
 
+    def axes_of(self, behavior_dim: int) -> int:
+        return self.axes
+
     @property
     def heading(self) -> float:
         return self.direction

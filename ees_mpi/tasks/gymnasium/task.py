@@ -67,10 +67,6 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         _ = self.axes
         super().check()
 
-    @property
-    def axes(self) -> int:
-        return self.axes_of(self.behavior_dim)
-
     def axes_of(self, behavior_dim: int) -> int:
         """Return the key `axes`, or all numbers of one record if there are one or two."""
         return place_numbers(self.place, behavior_dim // len(self.marks))
