@@ -104,7 +104,7 @@ def test_measure_sample_and_train_take_a_name_and_write_here(inside: Path) -> No
     name, before = f"shelf:{mean}", {path.name for path in shelf.TRAINED.iterdir()}
     said = done("measure", name, "--count", 2, "--std", 0.02, *sets("task.steps=5", "noise.size=300000")).stdout
     assert f"2 mutations of {name} at" in said
-    done("sample", name, "--count", 2)
+    done("sample", name, "--count", 2, *sets("task.engine=bullet"))  # whole rollouts, in the faster engine
     small = sets("population.size=2", "task.steps=5", "noise.size=300000", "task.engine=mujoco", "task.device=cpu")
     done("train", "cheetah-es", "--from", name, "--generations", 1, *small, "--out", "run.h5")
     assert {path.name for path in shelf.TRAINED.iterdir()} == before

@@ -2,22 +2,18 @@
 
 from collections import Counter
 from pathlib import Path
-from subprocess import CompletedProcess
 
 import pytest
 from support.processes import all_ended
-from support.program import TESTS, info, python, run
+from support.program import TESTS, ees, info, python, run
 
 PROGRAM = TESTS / "support" / "python_calls.py"
 
 
-def call(name: str, out: Path, ranks: int, minutes: str = "5") -> CompletedProcess[str]:
-    return run(python(PROGRAM, name, out, ranks=ranks), EES_MPI_START_MINUTES=minutes)
-
-
+@pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_all_ranks_get_the_run_or_the_error_in_several_calls(finished: Path, tmp_path: Path) -> None:
-    done = call("several_calls", tmp_path / "run.h5", 3)
+    done = ees(PROGRAM, "several_calls", tmp_path / "run.h5", ranks=3)
     assert done.returncode == 0 and done.stderr == "", done.stderr
     lines = Counter(line.partition(" ")[2] for line in done.stdout.splitlines())
     assert lines == {
@@ -37,7 +33,7 @@ def test_all_ranks_get_the_run_or_the_error_in_several_calls(finished: Path, tmp
 @pytest.mark.slow
 def test_a_call_on_some_ranks_only_is_an_error(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    ended = call("one_rank_waits_for_something_else", out, 2, "0.03")
+    ended = run(python(PROGRAM, "one_rank_waits_for_something_else", out, ranks=2), EES_MPI_START_MINUTES="0.03")
     message = "LaunchError: not all ranks called this function within 0.03 min"
     assert ended.returncode != 0 and ended.stderr.count(message) == 1, ended.stderr
     assert all_ended(out)

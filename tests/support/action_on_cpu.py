@@ -40,9 +40,9 @@ def compiled(robot_model: Any, folder: Path, backwards: bool = False) -> Any:
 
 
 class ActionOnCpu:
-    """Robots that step together; arrays as in `many.py`, but float64."""
+    """Robots that step together; arrays as in `many.py`, but float64. `library`: of `compiled`, with today's layout."""
 
-    def __init__(self, robot_model: Any, worlds: int, folder: Path, backwards: bool = False):
+    def __init__(self, robot_model: Any, worlds: int, library: Any):
         sizes, rules = action.sizes_of(robot_model.rules, robot_model.model), robot_model.rules
         more = max(1, action.more_rows(sizes))
         model = robot_model.model
@@ -52,7 +52,7 @@ class ActionOnCpu:
         self.observation, self._arrays, self._worlds = arrays["observation"], arrays, worlds
         addresses = [array.ctypes.data_as(ctypes.c_void_p) for array in arrays.values()]
         self._at = (ctypes.c_void_p * len(addresses))(*addresses)
-        self._library = compiled(robot_model, folder, backwards)
+        self._library = library
 
     def run(self, steps: int) -> None:
         """Move all robots for so many physics steps, and observe; 0: only observe."""

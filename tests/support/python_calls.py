@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 from typing import Any
+from unittest import mock
 
 import ees_mpi
 from ees_mpi.generation.results import Record
@@ -14,6 +15,7 @@ from support.own_tasks import Base
 
 RANK = int(os.environ["OMPI_COMM_WORLD_RANK"])
 NAME, OUT = sys.argv[1:]
+OUTPUT = sys.stdout  # also while that of a call goes nowhere
 SMALL = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
 
 
@@ -34,7 +36,8 @@ def train(**options: Any) -> ees_mpi.Run:
 
 def say(*words: object) -> None:
     """Print one line of this rank, in one write."""
-    os.write(1, (" ".join(map(str, [RANK, *words])) + "\n").encode())
+    OUTPUT.write(" ".join(map(str, [RANK, *words])) + "\n")
+    OUTPUT.flush()
 
 
 def fail_at_2(record: Record) -> None:
@@ -90,8 +93,8 @@ def has_a_stall_limit() -> None:
     from ees_mpi.ranks import process
 
     found: list[float] = []
-    process.faulthandler.dump_traceback_later = lambda seconds, **more: found.append(seconds)  # type: ignore[assignment]
-    ees_mpi.train("interference-maxvar", OUT, settings={**SMALL, "run.stall_minutes": 70.0})
+    with mock.patch.object(process.faulthandler, "dump_traceback_later", lambda seconds, **more: found.append(seconds)):
+        ees_mpi.train("interference-maxvar", OUT, settings={**SMALL, "run.stall_minutes": 70.0})
     say(max(found, default=0) >= 60 * 70)  # the start of MPI has its own, shorter limit
 
 

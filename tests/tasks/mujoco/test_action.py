@@ -1,13 +1,16 @@
 """The kernel of the replicas' action computes what the robots on the CPU compute: here in double precision."""
 
 import shutil
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 pytest.importorskip("mujoco")
-from support.action_on_cpu import ActionOnCpu
+from support.action_on_cpu import ActionOnCpu, compiled
 
 from ees_mpi.outcomes import Floats
 from ees_mpi.tasks.mujoco.replica import action
@@ -27,16 +30,22 @@ def actions_of(robot: str) -> Floats:
     return np.clip(drawn.astype(np.float32), -1, 1)
 
 
-def started(robot: str, folder: Path, backwards: bool = False) -> ActionOnCpu:
-    robots = ActionOnCpu(replica_model(robot), len(STRENGTHS), folder, backwards)
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Any]:
+    """Compile the kernel of a robot, once for both tests."""
+    return cache(lambda robot: compiled(replica_model(robot), tmp_path_factory.mktemp(robot)))
+
+
+def started(robot: str, library: Any) -> ActionOnCpu:
+    robots = ActionOnCpu(replica_model(robot), len(STRENGTHS), library)
     robots.qpos[:] = [replica_model(robot).start(seed)[0] for seed in range(len(STRENGTHS))]
     robots.run(0)
     return robots
 
 
 @pytest.mark.parametrize("robot", ["cheetah", "ant"])
-def test_the_kernel_follows_the_rules_of_the_cpu(robot: str, tmp_path: Path) -> None:
-    robots, walkers = started(robot, tmp_path), [MujocoWalker(replica_model(robot), False, s) for s in range(3)]
+def test_the_kernel_follows_the_rules_of_the_cpu(robot: str, library: Callable[[str], Any]) -> None:
+    robots, walkers = started(robot, library(robot)), [MujocoWalker(replica_model(robot), False, s) for s in range(3)]
     np.testing.assert_allclose(robots.observation, [walker.reset() for walker in walkers], atol=1e-6)
     for actions in actions_of(robot):
         robots.ctrl[:] = actions
@@ -51,12 +60,11 @@ def test_the_kernel_follows_the_rules_of_the_cpu(robot: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("robot", ["cheetah", "ant"])
 def test_neither_the_order_of_lanes_nor_where_rows_are_kept_changes_bits(
-    robot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    robot: str, library: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "other").mkdir()
-    robots = [started(robot, tmp_path)]
+    robots = [started(robot, library(robot))]
     monkeypatch.setattr(action, "LAYOUT", action.Layout(32, 1, 1, rows=3))
-    robots.append(started(robot, tmp_path / "other", backwards=True))
+    robots.append(started(robot, compiled(replica_model(robot), tmp_path, backwards=True)))
     for actions in actions_of(robot)[:15]:
         for some in robots:
             some.ctrl[:] = actions
