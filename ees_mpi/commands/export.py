@@ -131,7 +131,7 @@ def export_policy(
         if component is None and means > 1:
             raise ConfigError(f"{run.path} has {means} means; select --component 0 to {means - 1}, or an --individual")
         parameters = start.mean[counted("--component", component or 0, means)]
-    return write_policy(out, task, start, parameters, starting_point.steps_until(run, start.generation))
+    return write_policy(out, task, start, parameters, starting_point.steps_until(run, start.about["generation"]))
 
 
 def export_again(policy: Path, out: Path | None = None, *, overwrite: bool = False, trust: bool = False) -> list[Path]:

@@ -32,7 +32,6 @@ class StartingPoint:
 
     mean: Singles  # [K, D]
     observations: Floats  # [1 + 2 O]
-    generation: int
     std: float
     inherited: Arrays  # moments that the method passes on
     about: dict[str, Any]  # the run, generation and digest, for the notes in a file
@@ -117,7 +116,7 @@ def load(source: PolicySource, label: str = "", generation: int | None = None, t
         if run.generations == 0 and generation is None:
             raise RunFileError(f"{path} has no committed generation yet")
         start = read(run, generation)
-        steps = {"training_steps": steps_until(run, start.generation)}
+        steps = {"training_steps": steps_until(run, start.about["generation"])}
         return replace(start, about={**start.about, **steps})
 
 
@@ -133,7 +132,7 @@ def of_policy(policy: ForeignPolicy, label: str = "") -> StartingPoint:
         "training_steps": 0,
     }
     sums = policy.observation_sums if len(policy.mean) else np.zeros(1)
-    return StartingPoint(policy.parameters[None], sums, 0, 0.02, {}, about, foreign=policy)
+    return StartingPoint(policy.parameters[None], sums, 0.02, {}, about, foreign=policy)
 
 
 def read(run: Run, generation: int | None) -> StartingPoint:
@@ -176,9 +175,8 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         about["own_code"] = code
     inherited = {name: moments[name] for name in config.method.inherited if name in moments}
     others = {name: array for name, array in learned.items() if name != "mean"}
-    place = (generation, config.population.std, inherited, about)
-    noted = note.get("own_std", 0.0)
-    return StartingPoint(learned["mean"], sums, *place, config=config.to_toml(), learned=others, noted_std=noted)
+    facts = (config.population.std, inherited, about, (), config.to_toml(), others)
+    return StartingPoint(learned["mean"], sums, *facts, noted_std=note.get("own_std", 0.0))
 
 
 def code_change(start: StartingPoint, config: Config) -> str:
@@ -230,9 +228,7 @@ def read_policy(path: Path) -> StartingPoint:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         other = "" if "parameters" in arrays else "; another program's has NAME.weight and NAME.bias for each layer"
         raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}{other}") from None
-    generation = about["generation"]
-    place = (generation, std, inherited, about, sizes, config, learned)
-    return StartingPoint(mean[None], observations, *place, noted_std=noted)
+    return StartingPoint(mean[None], observations, std, inherited, about, sizes, config, learned, noted_std=noted)
 
 
 def _observation_sums(arrays: Arrays) -> Floats:
