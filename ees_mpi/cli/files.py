@@ -298,7 +298,7 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
         message = unknown(topic, known)
         listed = "" if "expected one of" in message else f" The pages are: {', '.join(known)}"
         raise ConfigError(f"docs: {message}{listed}")
-    elif sys.stdout.isatty() and not ranks.launched()[0]:
+    elif sys.stdout and sys.stdout.isatty() and not ranks.launched()[0]:
         click.echo_via_pager(known[name])
     else:
         echo(known[name], nl=False)

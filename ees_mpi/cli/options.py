@@ -25,6 +25,8 @@ def echo(text: str, nl: bool = True) -> None:
         click.echo(plain(text), nl=nl)
     except BrokenPipeError:
         nobody_reads()
+    except OSError as error:  # of a full disk
+        raise OSError(error.errno, error.strerror, "stdout") from None
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]

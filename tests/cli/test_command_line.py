@@ -15,6 +15,8 @@ from support.breaking import breaking
 from support.program import CHECKOUT, TIMEOUT, TINY, command, done, ees, environment, info, refusal, sets
 from support.run_files import edited
 
+from ees_mpi.cli.main import cli
+from ees_mpi.cli.options import echo
 from ees_mpi.commands.doctor import EXTRAS
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_length
@@ -157,6 +159,14 @@ def test_a_closed_or_full_stdout_does_not_end_the_training(tmp_path: Path) -> No
             ["bash", "-c", f"{words} {redirection}"], env=environment(), timeout=TIMEOUT, capture_output=True
         )
         assert info(out)["complete"], name
+
+
+def test_a_page_for_a_closed_or_full_stdout_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    cli.commands["docs"].main(["glossary"], standalone_mode=False)
+    with open("/dev/full", "wb", 0) as full, pytest.raises(OSError, match=r"No space left on device: 'stdout'"):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full, write_through=True))
+        echo("a page")
 
 
 def test_output_to_a_closed_stream_does_not_get_into_the_journal(tmp_path: Path) -> None:
