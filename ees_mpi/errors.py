@@ -122,7 +122,11 @@ def optional(module: str, missing: str) -> Any:
     """Import a module of an extra; raise a MissingExtra with the sentence `missing` if it is not installed."""
     try:
         return importlib.import_module(module)
-    except ImportError:
+    except ImportError as error:
+        cause: BaseException = error
+        while cause := cause.__cause__ or cause.__context__:  # type: ignore[assignment]
+            if isinstance(cause, KeyboardInterrupt):  # a module in C++ makes Ctrl-C an ImportError
+                raise cause from None
         raise MissingExtra(missing) from None
 
 
