@@ -142,8 +142,9 @@ def bullet(rows: Sequence[Row]) -> str:
     for row in select(rows, kind="sample", engine="bullet"):
         if (home := homes.get(row["start_digest"])) and not row["run"].endswith(MANY):
             length = f", {home['generations']} generations" if int(home["generations"]) < 95 else ""
-            other = "whitening" if home["changed"] == rules.WHITENED else f"text's rules but {home['changed']}"
-            whose = RULES.get(home["rules"], other)
+            changed = home["changed"]
+            named = {rules.WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}
+            whose = RULES.get(home["rules"]) or named.get(changed, f"text's rules but {changed}")
             groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}{length}", []).append((row, home))
     table = []
     for name, pairs in sorted(groups.items(), reverse=True):

@@ -96,10 +96,11 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     found["ant.whiten.elsewhere"] = sum(value >= rules.RING for value in column(elsewhere, "ring"))
     found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in zip(SIX, elsewhere, strict=True)}
     found |= {f"ant.whiten.ring.{seed}": tables.rings([row])[0] for seed, row in arms["whiten"].items()}
-    digests = {row["digest"] for row in arms["whiten"].values()}
-    sampled = [row for row in select(rows, kind="sample", engine="bullet") if row["start_digest"] in digests]
-    found["ant.whiten.bullet.even"] = sum(rules.has_ring(row, "_last") for row in sampled)
-    found |= limits("ant.whiten.bullet.ring", tables.rings(sampled, "_last"))
+    for arm in ("whiten", "narrow"):
+        digests = {row["digest"] for row in arms[arm].values()}
+        sampled = [row for row in select(rows, kind="sample", engine="bullet") if row["start_digest"] in digests]
+        found[f"ant.{arm}.bullet.even"] = sum(rules.has_ring(row, "_last") for row in sampled)
+        found |= limits(f"ant.{arm}.bullet.ring", tables.rings(sampled, "_last"))
     (bullet,) = select(rows, run="ant-fixed-seed0-bullet-many")
     return found | {"ant.maxvar60.bullet": tables.rings([bullet], "_last")[0]}
 
