@@ -108,7 +108,8 @@ def before_rollouts() -> Iterator[None]:
 
 def words_of(error: OSError) -> str:
     """Return an error of the system without its number: the file, and what is wrong with it."""
-    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error)
+    where = error.filename or ("the present folder" if isinstance(error, FileNotFoundError) else "")  # it was removed
+    return f"{where}: {error.strerror}" if where and error.strerror else error.strerror or str(error)
 
 
 def callers(error: BaseException) -> str:

@@ -1,5 +1,6 @@
 """The messages to a user who makes a mistake: each names it, and what to do."""
 
+import os
 import re
 import shutil
 import sys
@@ -10,7 +11,7 @@ from support.program import command, done, forget_modules, info, refusal, run, s
 from support.run_files import assert_same_bits
 
 import ees_mpi
-from ees_mpi.errors import MissingExtra, optional
+from ees_mpi.errors import MissingExtra, optional, words_of
 
 CONFIG = """
 [run]
@@ -160,3 +161,17 @@ def test_ctrl_c_while_a_package_is_imported_does_not_say_that_it_is_missing(insi
     for module, kind in {"written_in_cpp": KeyboardInterrupt, "no_such_module": MissingExtra}.items():
         with pytest.raises(kind):
             optional(module, "install it")
+
+
+def test_an_error_of_the_system_names_the_present_folder_if_that_was_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (folder := tmp_path / "removed").mkdir()
+    os.chdir(folder)
+    folder.rmdir()
+    with pytest.raises(FileNotFoundError) as raised:
+        os.getcwd()
+    assert words_of(raised.value) == "the present folder: No such file or directory"
+    assert words_of(OSError(28, "No space left on device")) == "No space left on device"
+    os.chdir(tmp_path)
