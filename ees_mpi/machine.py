@@ -275,9 +275,8 @@ def _file_digest(file: Path, records: Iterable[Path]) -> str:
         if record.stat().st_mtime < status.st_mtime:
             continue
         for line in record.read_text(encoding="utf-8").splitlines():
-            name, _, rest = line.partition(",sha256=")
-            digest, _, size = rest.partition(",")
-            if size == str(status.st_size) and record.parents[1] / name == file:
+            name, _, digest = line.partition(",sha256=")
+            if digest.endswith(f",{status.st_size}") and record.parents[1] / name == file:
                 return digest[:DIGITS]
     with file.open("rb") as opened:
         return base64.urlsafe_b64encode(hashlib.file_digest(opened, "sha256").digest()).decode()[:DIGITS]

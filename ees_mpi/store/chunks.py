@@ -35,11 +35,13 @@ def put(group: h5py.Group, name: str, array: NDArray[Any]) -> None:
 
     An array without a shape, or without numbers, is part of the header of its dataset, which has a checksum.
     """
-    if name in group and (group[name].shape != array.shape or group[name].dtype != array.dtype):
-        del group[name]
     if name in group:
-        group[name][...] = array
-    elif array.size and array.shape:
+        old = group[name]
+        if old.shape == array.shape and old.dtype == array.dtype:
+            old[...] = array
+            return
+        del group[name]
+    if array.size and array.shape:
         group.create_dataset(name, data=array, chunks=array.shape, fletcher32=True)
     else:
         _put_compact(group, name, array)
@@ -61,10 +63,10 @@ def append(dataset: h5py.Dataset, values: Any) -> None:
 
     A fold appends to dozens of datasets, so this uses the functions of HDF5 without h5py's selections.
     """
-    rows = np.ascontiguousarray(values, dataset.dtype)
-    if rows.shape[1:] != dataset.shape[1:]:  # HDF5 would cut the rows that are there
-        raise ValueError(f"{dataset.name}: expected rows of shape {dataset.shape[1:]}, got {rows.shape[1:]}")
-    start, zeros = dataset.shape[0], (0,) * (rows.ndim - 1)
+    rows, (start, *shape) = np.ascontiguousarray(values, dataset.dtype), dataset.shape
+    if rows.shape[1:] != tuple(shape):  # HDF5 would cut the rows that are there
+        raise ValueError(f"{dataset.name}: expected rows of shape {tuple(shape)}, got {rows.shape[1:]}")
+    zeros = (0,) * (rows.ndim - 1)
     dataset.id.set_extent((start + len(rows), *rows.shape[1:]))
     for first, last in spans(dataset, start, start + len(rows)):
         part = rows[first - start : last - start]

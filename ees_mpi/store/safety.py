@@ -176,25 +176,26 @@ def _safe_datasets(file: h5py.File, path: Path) -> Datasets:
                 continue
             if not isinstance(item, h5py.h5d.DatasetID):
                 raise RunFileError(f"{path} is refused: /{name} is no dataset")
-            found[name] = h5py.Dataset(item, readonly=True)  # it remembers its shape and its type
-            if problem := _problem(found[name], name):
+            if problem := _problem(item, name):
                 raise RunFileError(f"{path} is refused: /{name} {problem}")
+            found[name] = h5py.Dataset(item, readonly=True)  # it remembers its shape and its type
     return found
 
 
-def _problem(dataset: h5py.Dataset, name: str) -> str:
+def _problem(dataset: Any, name: str) -> str:
     """Return why a dataset is refused: data in other files, without a checksum, or of unusual types; else nothing."""
-    plist, kind, shape = dataset.id.get_create_plist(), dataset.id.get_type(), dataset.shape or ()
+    plist, kind = dataset.get_create_plist(), dataset.get_type()
     filters = [plist.get_filter(number)[0] for number in range(plist.get_nfilters())]
-    size = math.prod(map(int, shape)) * int(kind.get_size())
-    if plist.get_external_count() or plist.get_layout() not in (h5py.h5d.COMPACT, h5py.h5d.CHUNKED):
+    layout, grows = plist.get_layout(), name.startswith(("generations/", "sessions/"))
+    if plist.get_external_count() or layout not in (h5py.h5d.COMPACT, h5py.h5d.CHUNKED):
         return "keeps its data in other files, or without a checksum"
-    if filters != [h5py.h5z.FILTER_FLETCHER32] * (plist.get_layout() == h5py.h5d.CHUNKED):
+    if filters != [h5py.h5z.FILTER_FLETCHER32] * (layout == h5py.h5d.CHUNKED):
         return "needs other filters than the checksum of HDF5 (fletcher32)"
     if plist.fill_value_defined() == h5py.h5d.FILL_VALUE_USER_DEFINED:
         return "has a value for rows that were never written"
     if kind.get_class() not in KINDS or (isinstance(kind, h5py.h5t.TypeStringID) and kind.is_variable_str()):
         return "holds neither numbers nor texts of a fixed length"
-    if size > dataset.id.get_storage_size() and not name.startswith(("generations/", "sessions/")):
+    size = 0 if grows else math.prod(map(int, dataset.shape or ())) * int(kind.get_size())
+    if size > dataset.get_storage_size():
         return f"claims {size} bytes that the file does not have"
     return ""
