@@ -1,5 +1,6 @@
 """The tables of results.md, heritability.md and further.md, from the rows of numbers.csv and heritability.csv."""
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +12,7 @@ from plan import WORK
 from rules import LATE, SIX
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
-STARTS = {"random": "random network", MAXENT: "network of MaxEnt", STANDARD: "network of standard ES"}
+STARTS = {"random": "random network", **{name: f"network of {name}" for name in NAMED}}
 RULES = {"released": "released rules", "text": "text's rules"}
 PERCENT = ("share", "realised", "reliable")  # columns of heritability.csv
 HELD_OUT = ("chosen", "same_sector", "same_way", "still_reliable")  # of places.held_out
@@ -84,12 +85,13 @@ def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str, str], 
 
 
 def seeding(rows: Sequence[Row]) -> str:
-    """Return the table of seeding: mean x after so many updates with plain Adam, means over the seeds."""
+    """Return the table of seeding: mean x after so many updates, with plain Adam or the gentle rule."""
     updates, table = (5, 20), []
-    for whose, words in RULES.items():
+    for whose, first in itertools.product(RULES, ("full", "gentle")):
         found = {
-            (start, how): runs for (start, how, first), runs in seeding_runs(rows, whose).items() if first == "full"
+            (start, how): runs for (start, how, steps), runs in seeding_runs(rows, whose).items() if steps == first
         }
+        words = f"{RULES[whose]}{', gentle' * (first == 'gentle')}"
         for (start, how), runs in sorted(found.items(), key=lambda each: list(STARTS).index(each[0][0])):
             cells = [f"{round(np.mean(column(runs, f'x_{update}')), 1) + 0:.1f}" for update in updates]  # no minus zero
             table.append((f"{words}: {STARTS[start]}{how}", f"{len(runs)}", *cells))

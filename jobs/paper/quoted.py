@@ -82,6 +82,7 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     for arm in ("ranks", "whiten", "narrow"):
         runs = arms[arm]
         found[f"ant.{arm}.even"] = sum(map(rules.has_ring, runs.values()))
+        found |= limits(f"ant.{arm}.ring", tables.rings([*runs.values()]))
         found |= limits(f"ant.{arm}.correlation", np.abs(column(runs.values(), "correlation_last")))
         found |= limits(f"ant.{arm}.directions", column(runs.values(), "directions_last"))
         found |= interval(f"ant.{arm}-over-es", over(runs, standard))
@@ -124,6 +125,10 @@ def others(rows: Sequence[Row]) -> Numbers:
     for start in ("random", STANDARD):
         pairs = [[column(groups[each], f"x_{updates}") for each in (MAXENT, start)] for updates in (5, 10, 20)]
         found[f"seeding.{start}.p"] = max(mann_whitney(*pair)[0] for pair in pairs)
+    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    walked = [number(homes[row["start_digest"]], f"distance{LATE}") >= 30 for row in groups[STANDARD]]
+    reached = np.array(column(groups[STANDARD], "x_20"))
+    found |= limits("seeding.far", reached[walked]) | limits("seeding.slow", reached[np.logical_not(walked)])
     for kind in ("mixture", "split"):
         runs = select(rows, robot="ant", kind=kind, rules="text")
         found |= limits(f"{kind}.specialization", column(runs, "specialization_last"))
@@ -232,6 +237,7 @@ def shapes(results: Path) -> Numbers:
     kept = [run for run in read_block(results / "released-d.h5") if "-maxent-" in run.name]
     axes = [np.linalg.eigh(np.cov(run.last.T))[1][:, 1] for run in kept]
     found = {"ant.ranks.axis": float(np.mean([abs(math.degrees(math.atan2(y, x)) % 90 - 45) for x, y in axes]))}
+    found |= {f"kernel.{way}": width * 12**0.5 for way, width in (("ranks", 0.5**0.5), ("narrow", 0.1))}  # in sd
     alike = weights_alike()
     for robot in ("cheetah", "ant"):
         for place, way in enumerate(("ranks", "whiten", "narrow")):

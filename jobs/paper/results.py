@@ -93,8 +93,8 @@ def pages() -> dict[str, dict[str, str]]:
             "ants": tables.grouped("how the ant was trained", tables.by_training(measured, "ant"), tables.INHERITED),
             "cheetahs": tables.grouped("how it was trained", cheetahs[False], tables.INHERITED),
             "chance": tables.by_chance(heritability.with_other_rounding(raw)),
-            "fourth": tables.fourth(measured),
         },
+        "reproduce.md": {"fourth": tables.fourth(measured)},
         "../../jobs/paper/results/further.md": {
             "one-rule": tables.one_rule(rows),
             "adaptation": tables.adaptation(rows),
