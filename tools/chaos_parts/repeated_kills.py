@@ -21,7 +21,7 @@ def await_moment(
         _await_start(out, process, chance)
         return
     job.until(lambda: job.count(out) > committed or process.poll() is not None, job.PAUSE)
-    time.sleep(chance.uniform(0.0, 1.0))
+    time.sleep(chance.uniform(0.0, 0.4))  # the journal is folded about every 0.2 s
     journal, folding = Path(f"{out}.journal"), Path(f"{out}.folding")
     before = job.changed(journal)
     if moment == "in a commit":
