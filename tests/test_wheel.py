@@ -85,6 +85,8 @@ def check_that_an_editable_install_has_the_same_job_scripts(copy: Path, empty: P
     install(build("editable", copy, made), editable)
     run(editable, "ees-mpi", "jobs", "--copy", "jobs")
     assert run(editable, "ees-mpi", "jobs") == run(empty, "ees-mpi", "jobs")
+    (editable / "ees_mpi").mkdir()  # as for a script beside a checkout, whose folder has the name of the package
+    assert run(editable, "python", "-c", "import ees_mpi; print(ees_mpi.Strategy)").startswith("<class")
 
 
 def test_the_list_of_packages_has_every_folder_of_modules() -> None:

@@ -188,7 +188,7 @@ def _extremes(run: Run, count: int) -> str:
     try:
         actor = film(run, View(*SIZE)) if count else None
     except EesError as error:
-        note += f"No pictures: {error}."
+        note += "This task has nothing to draw." if isinstance(error, RunFileError) else f"No pictures: {error}."
     with closing(actor) if actor else nullcontext():
         try:
             figures = [_acted(run, choice, actor) for choice in choices]

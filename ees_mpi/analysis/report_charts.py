@@ -68,7 +68,10 @@ def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = Fals
         panel.plot(shown, values[shown], color=color(place), marker="." if len(seen) < 60 else None, markersize=3)
     logarithmic = known.min() > 0 and known.max() / known.min() > 1e3
     panel.set(xlim=(0, max(len(values) for _, values in drawn) - 1))
-    panel.set_yscale("log" if logarithmic else "linear")
+    if logarithmic:
+        panel.set_yscale("log")
+        panel.yaxis.set_major_formatter("{x:g}")  # that of matplotlib writes powers of ten as mathematics
+        panel.yaxis.set_minor_formatter("")
     _name_rows(panel, at)
     keys = " ".join(f"{key(place)}{html.escape(name)}" for place, name in enumerate(lines)) if legend else ""
     more = " (logarithmic)" if logarithmic else ""

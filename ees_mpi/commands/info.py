@@ -172,7 +172,7 @@ def writer(path: Path) -> str:
     held, owner = lock.is_held(path), lock.read_owner(sidecar)
     name = f"process {owner['pid']} on {owner['host']}" if owner else "a process without a name"
     if held is False:
-        return f"its writer, {name}, was killed or crashed; `ees-mpi resume` continues it"
+        return f"its writer, {name}, was interrupted or killed, or crashed; `ees-mpi resume` continues it"
     sign = f"{clock(silent)} ago" if silent > 0 else "just now"  # clocks of two machines may differ
     if held is None:
         return f"its writer, {name}, gave its last sign of life {sign}; from here, it cannot be told if it still runs"

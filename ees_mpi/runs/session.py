@@ -145,7 +145,7 @@ class LastWords:
     def say(self) -> None:
         """Write the line, once."""
         process.WHEN_TERMINATED.clear()
-        line = f"ees-mpi: interrupted; {self.generations} generations are saved, {how_to_continue(self._path)}"
+        line = f"ees-mpi: interrupted; at least {self.generations} generations are saved, {how_to_continue(self._path)}"
         with suppress(OSError):
             terminal = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
             try:

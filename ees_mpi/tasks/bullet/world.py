@@ -23,7 +23,7 @@ def _imported() -> tuple[Any, str]:
             import pybullet_data
     except ImportError as error:
         need = f"the cheetah and the ant need pybullet, which cannot be imported here ({error})"
-        raise MissingExtra(f"{need}: pip install 'ees_mpi[bullet]', or --set task.engine=mujoco") from None
+        raise MissingExtra(f"{need}: pip install 'ees_mpi[bullet]', or --set task.engine=mujoco, which is slower on a CPU") from None
     return pybullet, pybullet_data.getDataPath()
 
 

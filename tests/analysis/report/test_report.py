@@ -120,6 +120,12 @@ def test_the_name_of_a_file_cannot_break_the_page(cheetah: Path, tmp_path: Path)
     assert "<b>&$" not in text and "&lt;b&gt;&amp;$data" in text and text.count('id="data"') == 1
 
 
+def test_a_logarithmic_axis_has_plain_numbers() -> None:
+    with drawing(LOOK):
+        page = report_charts.chart("norm", {"a": [np.array([1e-3, 0.1, 10.0])]})
+    assert "(logarithmic)" in page and ">0.01<" in page and "math" not in page
+
+
 def test_the_page_says_which_starts_rollouts_share_and_how_to_try_others(cheetah: Path, finished: Path) -> None:
     with open_run(cheetah) as run, open_run(cheetah) as several, open_run(finished) as without:
         task: Any = several.config.task
