@@ -23,7 +23,8 @@ def _imported() -> tuple[Any, str]:
             import pybullet_data
     except ImportError as error:
         need = f"the cheetah and the ant need pybullet, which cannot be imported here ({error})"
-        raise MissingExtra(f"{need}: pip install 'ees_mpi[bullet]', or --set task.engine=mujoco, which is slower on a CPU") from None
+        other = "--set task.engine=mujoco, which is slower on a CPU"
+        raise MissingExtra(f"{need}: pip install 'ees_mpi[bullet]', or {other}") from None
     return pybullet, pybullet_data.getDataPath()
 
 

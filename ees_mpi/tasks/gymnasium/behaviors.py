@@ -98,7 +98,8 @@ def _infos(task: Any, rollout: Rollout) -> list[list[float]]:
     """Return the number or the numbers of `info` after each step."""
     if any(task.info_key not in info for info in rollout.infos):
         keys = ", ".join(rollout.infos[0]) or "none"
-        named = f"{task.info_key!r} is not in the info of every step of {task.env}" if task.info_key else "it is not set"
+        missing = f"{task.info_key!r} is not in the info of every step of {task.env}"
+        named = missing if task.info_key else "it is not set"
         raise ConfigError(f"task.info_key: {named}; the info of the first step has: {keys}")
     values = [info[task.info_key] for info in rollout.infos]
     if not _is_numeric(values):
