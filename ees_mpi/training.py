@@ -32,6 +32,7 @@ class EvolutionJob:
     evaluation: Evaluation
     update: Update
     ranks: Ranks
+    collect: Callable[[int], dict[int, Outcome]] = lambda total: {}  # of so many outcomes: may show how many are there
 
     def advance(self, state: State) -> tuple[Record, State]:
         """Evaluate one generation; return its record and the next state. Nothing is changed in place.
@@ -52,8 +53,9 @@ class EvolutionJob:
 
     def _evaluate(self, state: State, drawn: Draw) -> list[Outcome]:
         """Return the outcomes of this rank's individuals; index N is the unperturbed mean, if it is evaluated."""
-        sampled, mine = results.observed(self.config, state.generation), dict[int, Outcome]()
+        sampled = results.observed(self.config, state.generation)
         total = self.config.population.size + results.evaluates_mean(self.config, state.generation)
+        mine = self.collect(total)
         work = Work(state.learned, drawn, state.observation_mean_std(), sampled)
         self.evaluation.run(work, range(total), mine, state.generation)
         return list(mine.values())

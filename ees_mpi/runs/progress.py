@@ -31,6 +31,10 @@ class Display:
 
             self._bar = tqdm(file=self._stream, dynamic_ncols=True, **bar)
 
+    @property
+    def has_bar(self) -> bool:
+        return self._bar is not None
+
     def __enter__(self) -> Self:
         return self
 

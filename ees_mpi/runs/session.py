@@ -16,16 +16,17 @@ from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, observation_warning, uses_torch
 from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State
+from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks, launched, process
 from ees_mpi.registry.plugins import digests
 from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
-from ees_mpi.runs.progress import Progress
+from ees_mpi.runs.progress import CountedOutcomes, Progress
 from ees_mpi.runs.start import PreparedRun, PrepareRun, begin_session
 from ees_mpi.store.layout import axis_sizes
 from ees_mpi.terminal import plain, say
-from ees_mpi.training import Job, open_job, train
+from ees_mpi.training import EvolutionJob, Job, open_job, train
 
 LARGE_TABLE = 2**24  # random numbers: about half a second on one core
 
@@ -192,6 +193,8 @@ def _train(
         train(job, state, None)
         return
     shown = Progress(job.config, state.generation, writer.pop_warning)
+    if isinstance(job, EvolutionJob) and not shown.has_bar:
+        _count_individuals(job, f"generation {state.generation + 1}")
     words = LastWords(prepared.path, state.generation)
     with shown, words, tensorboard.curves(curves, writer.path, state.generation) as draw:
 
@@ -206,6 +209,17 @@ def _train(
             train(job, state, writer, report)
         finally:
             note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
+
+
+def _count_individuals(job: EvolutionJob, name: str) -> None:
+    """Show how many individuals of the next generation are evaluated: it may take minutes, and no pace is known yet."""
+    plain_collect = job.collect
+
+    def collect(total: int) -> dict[int, Outcome]:
+        job.collect = plain_collect
+        return CountedOutcomes(job.ranks, total, name)
+
+    job.collect = collect
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun, device: str) -> None:

@@ -146,6 +146,20 @@ def test_rank_0_counts_all_rollouts(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "offspring: 20/100 individuals" in capsys.readouterr().out and list(outcomes) == [9]
 
 
+def test_the_first_generation_of_a_session_counts_its_individuals(
+    tiny: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
+    config = tiny("interference-maxvar", "run.fsync=false", "run.generations=2")
+    ees_mpi.train(config, tmp_path / "run.h5")
+    lines, size = capsys.readouterr().out.splitlines(), config.population.size
+    counted = [line for line in lines if line.startswith("generation 1: ")]
+    assert counted[0].startswith(f"generation 1: 1/{size + 1} individuals")  # with the unperturbed mean
+    assert len(counted) == size + 1 and lines.index(counted[-1]) < lines.index(
+        next(line for line in lines if line.startswith("generation 1/2"))
+    )
+
+
 def test_sample_adapt_and_films_show_progress_and_adapt_says_how_to_keep_the_policy(
     cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
