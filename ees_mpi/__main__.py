@@ -2,9 +2,12 @@
 
 import atexit
 import os
+import traceback
 from typing import NoReturn
 
+from ees_mpi.errors import failed_import
 from ees_mpi.ranks.process import arm_end, end_mpi, launched, note_stops
+from ees_mpi.ranks.refusal import leave
 
 
 def main() -> NoReturn:
@@ -13,12 +16,16 @@ def main() -> NoReturn:
     atexit.register(end_mpi)  # the first handler is called last
     try:
         from ees_mpi.cli.main import main as run
+
+        run()
     except KeyboardInterrupt:
         if launched()[1] == 0:
             os.write(2, b"ees-mpi: interrupted\n")
         os._exit(130)
-    try:
-        run()
+    except Exception as error:
+        if refused := failed_import(error):
+            leave(str(refused), refused.exit_code)
+        leave("".join(traceback.format_exception(error)), 1, name="")
     finally:
         arm_end()
 

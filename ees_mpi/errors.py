@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import os
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ class ArgumentError(ConfigError, TypeError):
 
 
 class MissingExtra(EesError, ImportError):
-    """An optional part is not installed."""
+    """A package is not installed, or cannot be imported."""
 
     exit_code = 2
 
@@ -120,15 +121,29 @@ def callers(error: BaseException) -> str:
 
 
 def optional(module: str, missing: str) -> Any:
-    """Import a module of an extra; raise a MissingExtra with the sentence `missing` if it is not installed."""
+    """Import a module of an extra; raise a MissingExtra with the sentence `missing` if that fails."""
     try:
         return importlib.import_module(module)
-    except ImportError as error:
+    except Exception as error:  # a broken package raises an error of any kind
         cause: BaseException = error
         while cause := cause.__cause__ or cause.__context__:  # type: ignore[assignment]
             if isinstance(cause, KeyboardInterrupt):  # a module in C++ makes Ctrl-C an ImportError
                 raise cause from None
-        raise MissingExtra(missing) from None
+        absent = isinstance(error, ModuleNotFoundError) and module.startswith(error.name or module)
+        raise MissingExtra(missing if absent else f"{missing}; the one that is here fails: {error}") from None
+
+
+def failed_import(error: BaseException) -> MissingExtra | None:
+    """Return an error in place of a traceback, if a package was being imported."""
+    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>")
+    names = (frame.f_globals["__name__"].partition(".")[0] for frame in frames)
+    first = next((name for name in names if name not in ("__main__", "ees_mpi")), None)
+    name = (error.name if isinstance(error, ImportError) else None) or first
+    if not name:
+        return None
+    package = name.partition(".")[0]
+    cure = "load the modules and the environment that it was installed with, or pip install --force-reinstall"
+    return MissingExtra(f"{sys.executable} cannot import {package} ({error}); {cure} {package}")
 
 
 def scipy_stats() -> Any:

@@ -163,6 +163,13 @@ def test_ctrl_c_while_a_package_is_imported_does_not_say_that_it_is_missing(insi
             optional(module, "install it")
 
 
+def test_an_extra_that_is_installed_but_broken_says_why(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("broken_extra.py").write_text("raise OSError('libcudart.so.12: not found')")
+    monkeypatch.syspath_prepend(inside)
+    with pytest.raises(MissingExtra, match=r"install it; the one that is here fails: libcudart.so.12: not found"):
+        optional("broken_extra", "install it")
+
+
 def test_an_error_of_the_system_names_the_present_folder_if_that_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

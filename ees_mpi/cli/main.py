@@ -10,12 +10,11 @@ import click
 from ees_mpi import machine, ranks
 from ees_mpi.cli import files, looking, running
 from ees_mpi.cli.help import cli
-from ees_mpi.errors import EesError, RunFileError, words_of
-from ees_mpi.ranks import refusal
+from ees_mpi.errors import ConfigError, EesError, RunFileError, words_of
+from ees_mpi.ranks.refusal import leave
 from ees_mpi.registry.search import searching
 from ees_mpi.terminal import is_utf8, say_on_stderr, show_any_character
 
-MAX_MESSAGE = 2000  # characters of a message
 PRINTING = {"", "info", "config", "sweep", "plan", "presets", "docs", "metrics", "compare"}  # commands that only print
 
 for _module in (running, files, looking):
@@ -34,18 +33,18 @@ def main() -> NoReturn:
     show_any_character()
     for word in sys.argv[1:]:
         if not is_utf8(word):
-            _leave(f"{word!a}: expected UTF-8; rename the file", 2)
+            leave(f"{word!a}: expected UTF-8; rename the file", 2)
     try:
         with searching():
             cli(prog_name="ees-mpi", standalone_mode=False)
     except click.ClickException as error:
         message = error.format_message()
         if not sys.argv[1:]:  # it is the help
-            _leave(message, error.exit_code, "")
+            leave(message, error.exit_code, "", of_words=True)
         if context := getattr(error, "ctx", None):
             pause = "" if message.endswith((".", "?")) else ";"
             message = f"{message}{pause} `{context.command_path} --help` lists the options"
-        _leave(message, error.exit_code)
+        leave(message, error.exit_code, of_words=True)
     except (click.Abort, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if ranks.launched()[1] == 0:
@@ -54,11 +53,11 @@ def main() -> NoReturn:
             os._exit(130)  # every rank, at once: the others may wait for this one in MPI
         sys.exit(130)
     except EesError as error:
-        _leave(str(error), error.exit_code)
+        leave(str(error), error.exit_code, of_words=isinstance(error, ConfigError))
     except OSError as error:
-        _leave(words_of(error), RunFileError.exit_code)
+        leave(words_of(error), RunFileError.exit_code)
     except MemoryError as error:
-        _leave(f"not enough memory: {error}", 1)
+        leave(f"not enough memory: {error}", 1)
     finally:
         ranks.disarm()
     sys.exit(0)
@@ -71,11 +70,3 @@ def _only_prints(words: list[str]) -> bool:
     """
     name = next((word for word in words if not word.startswith("-")), "")
     return name in PRINTING or bool({"-h", "--help", "--version"}.intersection(words))
-
-
-def _leave(message: str, code: int, name: str = "ees-mpi: ") -> NoReturn:
-    name += refusal.await_root(code)
-    if name and len(message) > MAX_MESSAGE:
-        message = f"{message[: MAX_MESSAGE // 2]} ... {message[-MAX_MESSAGE // 2 :]}"
-    say_on_stderr(f"{name}{message}\n")
-    refusal.end_start(code)

@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError, PluginError, collective
+from ees_mpi.errors import EesError, LaunchError, PluginError, collective, failed_import
 from ees_mpi.ranks import process, refusal
 from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
@@ -83,8 +83,9 @@ def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoRetur
     try:
         ranks = connect(minutes=minutes)
     except LaunchError as error:
-        silent = (error.collective and launched()[1] != 0) or not refusal.speaks_for_its_node()
-        sys.exit(0) if silent else refusal.end_start(tell(error))
+        if error.collective and launched()[1] != 0:
+            sys.exit(0)
+        refusal.leave(str(error), error.exit_code)
     if signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL:  # a command that saves nothing before its end
         signal.signal(signal.SIGUSR1, _raise_ctrl_c)
     code = 0
@@ -147,7 +148,7 @@ def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
             raise raised from None
         _end_at_once(ranks, *error.args if isinstance(error, CtrlC) else ())
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
-        ranks.fail(error)
+        ranks.fail(failed_import(error) or error)
 
 
 class Program:

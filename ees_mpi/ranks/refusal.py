@@ -9,13 +9,10 @@ from typing import NoReturn
 
 from ees_mpi.ranks import process
 from ees_mpi.ranks.process import launched
+from ees_mpi.terminal import say_on_stderr
 
+MAX_MESSAGE = 2000  # characters of a message
 ROOT_SECONDS = 5.0  # that rank 0 has to print an error of the command line
-
-
-def speaks_for_its_node() -> bool:
-    """Return whether this process prints an error that all processes of its node have; True if its place is unknown."""
-    return _place_on_node() == 0
 
 
 def _place_on_node() -> int:
@@ -24,11 +21,13 @@ def _place_on_node() -> int:
     return int(found) if found.isdigit() else 0
 
 
-def await_root(code: int) -> str:
+def await_root(code: int, of_words: bool) -> str:
     """Let rank 0 print an error that it has, too, and end this rank; return the name of a rank that has it alone.
 
+    of_words: the words of the command line are wrong, which are those of rank 0, too
+
     Before MPI has started, no rank knows of the errors of others. srun may let all ranks live: then a rank of each node
-    prints the error.
+    prints an error that the node may have alone, such as a missing package.
     """
     _, rank, launcher = launched()
     if not rank:
@@ -36,9 +35,18 @@ def await_root(code: int) -> str:
     for number in process.settable([signal.SIGTERM]):
         signal.signal(number, signal.SIG_DFL)
     time.sleep(ROOT_SECONDS + process.turn(rank, _place_on_node()))
-    if launcher == "srun" and not speaks_for_its_node():
+    if launcher == "srun" and (of_words or _place_on_node()):
         sys.exit(code)
     return f"rank {rank} on {os.uname().nodename}: "
+
+
+def leave(message: str, code: int, name: str = "ees-mpi: ", of_words: bool = False) -> NoReturn:
+    """Print an error before MPI has started, once, and end all ranks; `of_words`: all ranks have it."""
+    name += await_root(code, of_words)
+    if name and len(message) > MAX_MESSAGE:
+        message = f"{message[: MAX_MESSAGE // 2]} ... {message[-MAX_MESSAGE // 2 :]}"
+    say_on_stderr(f"{name}{message}\n")
+    end_start(code)
 
 
 def end_start(code: int) -> NoReturn:

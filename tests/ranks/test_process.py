@@ -1,13 +1,14 @@
 """This process: who started it, by what launchers leave in the environment; and its time limit."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from support.own_tasks import Waves
-from support.program import TESTS, TINY, ees, python, run, sets
+from support.program import CHECKOUT, TESTS, TINY, ees, environment, python, run, sets
 
 import ees_mpi
 from ees_mpi.errors import LaunchError, collective
@@ -95,15 +96,6 @@ def test_a_single_process_that_python_calls_has_no_time_limit_under_mpirun_eithe
     assert one.stdout.count(" False\n") == 1 and two.stdout.count(" True\n") == 2, one.stdout + two.stdout
 
 
-def test_an_error_that_all_processes_of_a_node_have_is_printed_by_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID"):
-        monkeypatch.delenv(name, raising=False)
-    assert refusal.speaks_for_its_node()
-    for place, speaks in (("0", True), ("1", False), ("17", False)):
-        monkeypatch.setenv("SLURM_LOCALID", place)
-        assert refusal.speaks_for_its_node() == speaks
-
-
 def test_last_messages_come_one_after_the_other_also_above_rank_16() -> None:
     order = [process.turn(rank, rank % 8) for rank in range(17)]
     assert order == sorted(set(order))
@@ -172,16 +164,17 @@ def test_a_rank_that_is_refused_alone_says_so_and_ends_the_others(monkeypatch: p
     names = (name for each in process.LAUNCHERS for name in each[:2])
     for name in (*names, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"):
         monkeypatch.delenv(name, raising=False)
-    assert refusal.await_root(2) == "" and slept == []
+    assert refusal.await_root(2, of_words=False) == "" and slept == []
     for size, rank, place in (("PMI_SIZE", "PMI_RANK", "1"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "0")):
         for name, value in {size: "4", rank: "1", "SLURM_LOCALID": place}.items():
             monkeypatch.setenv(name, value)
-        assert refusal.await_root(2).startswith("rank 1 on ") and slept.pop() > refusal.ROOT_SECONDS
+        assert refusal.await_root(2, of_words=False).startswith("rank 1 on ") and slept.pop() > refusal.ROOT_SECONDS
         monkeypatch.delenv(size)
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
-    monkeypatch.setenv("SLURM_LOCALID", "1")
-    with pytest.raises(SystemExit):  # srun: another rank of this node prints it
-        refusal.await_root(2)
+    for place, of_words in (("0", True), ("1", False)):  # srun: rank 0, or another rank of this node prints it
+        monkeypatch.setenv("SLURM_LOCALID", place)
+        with pytest.raises(SystemExit):
+            refusal.await_root(2, of_words)
     source, target = os.pipe()
     monkeypatch.setenv("PMI_SIZE", "8")
     monkeypatch.setenv("PMI_FD", str(target))
@@ -189,3 +182,24 @@ def test_a_rank_that_is_refused_alone_says_so_and_ends_the_others(monkeypatch: p
         with pytest.raises(SystemExit, match="3"):
             refusal.end_start(3)
         assert told.read(100) == b"cmd=abort exitcode=3\n"
+
+
+@pytest.mark.parametrize(
+    ("package", "text", "said"),
+    [
+        ("click", "raise ImportError('libz.so.9: not found')", "cannot import click (libz.so.9: not found); load"),
+        ("h5py", "raise ValueError('numpy.dtype size changed')", "cannot import h5py (numpy.dtype size changed); load"),
+        ("msgspec", "import absent_package", "cannot import absent_package (No module named 'absent_package'); load"),
+    ],
+)
+def test_a_package_that_cannot_be_imported_is_one_sentence_and_no_rank_waits(
+    tmp_path: Path, package: str, text: str, said: str
+) -> None:
+    (tmp_path / f"{package}.py").write_text(text)
+    source, target = os.pipe()
+    alone = {"PYTHONPATH": f"{tmp_path}:{CHECKOUT}", "PMI_SIZE": "2", "PMI_RANK": "0", "PMI_FD": str(target)}
+    words = [sys.executable, "-m", "ees_mpi", "repair", "run.h5"]
+    with open(source, "rb", 0) as told, open(target, "wb", 0):
+        ended = subprocess.run(words, capture_output=True, text=True, env=environment(**alone), pass_fds=[target])
+        assert ended.returncode == 2 and ended.stderr.count("\n") == 1 and said in ended.stderr, ended.stderr
+        assert told.read(100) == b"cmd=abort exitcode=2\n"
