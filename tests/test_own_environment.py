@@ -129,7 +129,7 @@ def test_one_or_two_numbers_are_a_place_unless_a_key_says_otherwise() -> None:
     ("task", "numbers", "names"),
     [
         ({"behavior": "final_info", "info_key": "where"}, 2, ["final where[0]", "final where[1]"]),
-        ({"behavior": "mean_info", "info_key": "a$b\x1b$"}, 1, [r"mean a\$b\x1b\$"]),
+        ({"behavior": "mean_info", "info_key": "a$b\x1b$"}, 1, [r"mean a$b\x1b$"]),
         ({"behavior": "final_info", "info_key": "where", "axes": 2}, 3, ["final where[1]", "final where[2]"]),
         ({"behavior_steps": [2, 4], "steps": 4}, 4, ["final observation[0]", "final observation[1]"]),
         ({"components": [1]}, 1, ["final observation[1]"]),

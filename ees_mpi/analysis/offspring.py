@@ -86,7 +86,7 @@ def axis_names(run: Run) -> list[str]:
     behavior = str(getattr(task, "behavior", "behavior"))
     name = behavior.rpartition(":")[2].replace("_", " ")
     if behavior in ("final_info", "mean_info"):
-        name = name.replace("info", plain(task.info_key).replace("$", r"\$"))  # not a formula of matplotlib
+        name = name.replace("info", plain(task.info_key))
     record = int(run["behavior"].shape[2]) // len(getattr(task, "marks", (0,)))  # a place is its last numbers
     components = task.components if behavior == "final_observation" else ()
     numbers = components if count <= len(components) else range(max(record, count))
