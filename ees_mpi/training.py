@@ -6,7 +6,7 @@ commits every generation. `docs/internals.md` names all functions that a generat
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -32,7 +32,7 @@ class EvolutionJob:
     evaluation: Evaluation
     update: Update
     ranks: Ranks
-    collect: Callable[[int], dict[int, Outcome]] = lambda total: {}  # of so many outcomes: may show how many are there
+    outcomes: dict[int, Outcome] = field(default_factory=dict)  # for those of the next generation: it may count them
 
     def advance(self, state: State) -> tuple[Record, State]:
         """Evaluate one generation; return its record and the next state. Nothing is changed in place.
@@ -55,7 +55,7 @@ class EvolutionJob:
         """Return the outcomes of this rank's individuals; index N is the unperturbed mean, if it is evaluated."""
         sampled = results.observed(self.config, state.generation)
         total = self.config.population.size + results.evaluates_mean(self.config, state.generation)
-        mine = self.collect(total)
+        mine, self.outcomes = self.outcomes, {}
         work = Work(state.learned, drawn, state.observation_mean_std(), sampled)
         self.evaluation.run(work, range(total), mine, state.generation)
         return list(mine.values())

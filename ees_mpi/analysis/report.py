@@ -10,6 +10,7 @@ from importlib import resources
 from itertools import groupby
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,8 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
         frames, maps, caption = charts.behaviors(runs, run_names(runs))
         sections = {"By std" if study else "Over generations": _curves(runs, row)}
         if len(runs) == 1:
-            summary, state = _facts(run), f"; state after the last generation {summarize(run)['state_sha256']}"
+            facts = summarize(run)
+            summary, state = _facts(run, facts), f"; state after the last generation {facts['state_sha256']}"
             written_at = str(run.attributes["created"]).replace("T", " ").replace("Z", " UTC")
             created = f"{'written' if study else 'begun'} {written_at}"
             subtitle = f"{run.path.name}, seed {run.config.run.seed}, {created}"
@@ -153,8 +155,9 @@ def _curves(runs: Sequence[Run], row: str) -> str:
     return f"{legend}<div class='curves'>{drawn}</div>"
 
 
-def _facts(run: Run) -> str:
-    facts, sessions = summarize(run), run.sessions()
+def _facts(run: Run, facts: dict[str, Any]) -> str:
+    """Return the main numbers of a run; `facts`: those of `info`."""
+    sessions = run.sessions()
     std = np.asarray(run["std"][run.generations - 1]) if "std" in run.names else np.array(run.config.population.std)
     learned = f" (learned; {std.min():.3g} to {std.max():.3g})" if std.min() < std.max() else ""
     shown = {

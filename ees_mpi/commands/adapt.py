@@ -145,8 +145,8 @@ def _write_policy(out: Path, task: PolicyTask, parent: Parent, adapted: AdaptedP
     state, config, about = parent.state, parent.config, parent.about
     others = {name: array for name, array in state.learned.items() if name != "mean"}
     inherited = {name: adapted.groups.get("policy", {}).get(name, array) for name, array in parent.inherited.items()}
-    facts = (parent.own_std or config.population.std, inherited, about, (), config.to_toml(), others)
-    start = StartingPoint(state.mean, state.observations, *facts)
+    std, text = parent.own_std or config.population.std, config.to_toml()
+    start = StartingPoint(state.mean, state.observations, std, inherited, about, config=text, learned=others)
     write_policy(out, task, start, adapted.parameters, about["training_steps"])
 
 

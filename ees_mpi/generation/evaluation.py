@@ -46,7 +46,7 @@ class Evaluation:
         self._evaluator: Evaluator | None = None
         self._batches: BatchEvaluator | None = None
         self.device, self._drivers = choose_device(config, ranks, device or config.task.device or "cpu")
-        self.described = describe_device(ranks, self.device, self._drivers)
+        self.described = gpus.describe(ranks, self._drivers)
         with ranks.together(), before_rollouts():
             if self.device == "cpu":
                 self._evaluator = config.task.open(config.run.seed)
@@ -197,13 +197,6 @@ def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[
         if problem:
             raise ConfigError(f'task.device = "cuda": {problem}; use task.device = "cpu"')
     return "cuda", drivers
-
-
-def describe_device(ranks: Ranks, device: str, drivers: Mapping[int, str]) -> dict[str, str]:
-    """Return what a session of a run file records of its device: its name; of GPUs their kind and packages, too."""
-    if device == "cpu":
-        return {"device": device}
-    return {"device": device, **gpus.describe(ranks, drivers)}
 
 
 def opened_on_gpu(ranks: Ranks, drivers: Mapping[int, str], opened: Callable[[Say], Robots]) -> Robots | None:

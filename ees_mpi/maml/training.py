@@ -15,7 +15,7 @@ import torch
 
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, before_rollouts, collective
-from ees_mpi.generation.evaluation import choose_device, describe_device
+from ees_mpi.generation.evaluation import choose_device
 from ees_mpi.generation.packing import LEADING, unpack
 from ees_mpi.generation.reevaluation import Repeated, as_logged, logged
 from ees_mpi.generation.results import AdaptedPolicy, Clock, Record, Unfinished, check_enough, describe, evaluates_mean
@@ -27,7 +27,7 @@ from ees_mpi.maml.rollouts import Pairs, Sampler, direction_of, draws, maml_of, 
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes, Singles
 from ees_mpi.populations.maml_tasks import MamlTasks
-from ees_mpi.ranks import Ranks
+from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.store.reader import Run
 
 
@@ -100,7 +100,7 @@ class MamlJob:
         device, drivers = choose_device(config, ranks, wanted)
         with ranks.together(), before_rollouts():
             work = CpuTasks(config, ranks) if device == "cpu" else GpuTasks(config, ranks, drivers)
-        return cls(config, config.population, work, ranks, describe_device(ranks, device, drivers))
+        return cls(config, config.population, work, ranks, gpus.describe(ranks, drivers))
 
     def close(self) -> None:
         self.work.close()

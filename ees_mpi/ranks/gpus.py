@@ -99,9 +99,14 @@ def assign(ranks: Ranks) -> dict[int, str]:
 
 
 def describe(ranks: Ranks, driven: Mapping[int, str]) -> dict[str, str]:
-    """Return model, driver and packages of all GPUs of the job; called on all ranks together."""
+    """Return what a session of a run file records of its device: of GPUs also their models, driver and packages.
+
+    It is called on all ranks together; `driven`: empty on CPUs.
+    """
+    if not driven:
+        return {"device": "cpu"}
     mine = [gpu for gpu in visible_gpus() if gpu.uuid == driven.get(ranks.rank)]
     names = [mine[0].name, mine[0].driver] if mine else ["", ""]
     rows = ranks.each(np.array([name.encode() for name in names], f"S{NAME_BYTES}"))
     kinds = (" + ".join(sorted({text.decode() for text in column if text})) for column in rows.T)
-    return {**dict(zip(("gpu", "gpu_driver"), kinds, strict=True)), **machine.gpu_packages()}
+    return {"device": "cuda", **dict(zip(("gpu", "gpu_driver"), kinds, strict=True)), **machine.gpu_packages()}

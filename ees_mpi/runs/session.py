@@ -13,10 +13,9 @@ from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
 from ees_mpi.generation.determinism import check_deterministic
-from ees_mpi.generation.results import Record, observation_warning, uses_torch
+from ees_mpi.generation.results import Record, evaluates_mean, observation_warning, uses_torch
 from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State
-from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks, launched, process
 from ees_mpi.registry.plugins import digests
 from ees_mpi.registry.trust import note_code
@@ -193,8 +192,9 @@ def _train(
         train(job, state, None)
         return
     shown = Progress(job.config, state.generation, writer.pop_warning)
-    if isinstance(job, EvolutionJob) and not shown.has_bar:
-        _count_individuals(job, f"generation {state.generation + 1}")
+    if isinstance(job, EvolutionJob) and not shown.has_bar:  # the first one may take minutes, and no pace is known yet
+        total = job.config.population.size + evaluates_mean(job.config, state.generation)
+        job.outcomes = CountedOutcomes(ranks, total, f"generation {state.generation + 1}")
     words = LastWords(prepared.path, state.generation)
     with shown, words, tensorboard.curves(curves, writer.path, state.generation) as draw:
 
@@ -209,17 +209,6 @@ def _train(
             train(job, state, writer, report)
         finally:
             note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
-
-
-def _count_individuals(job: EvolutionJob, name: str) -> None:
-    """Show how many individuals of the next generation are evaluated: it may take minutes, and no pace is known yet."""
-    plain_collect = job.collect
-
-    def collect(total: int) -> dict[int, Outcome]:
-        job.collect = plain_collect
-        return CountedOutcomes(job.ranks, total, name)
-
-    job.collect = collect
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun, device: str) -> None:

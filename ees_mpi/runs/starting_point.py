@@ -175,8 +175,8 @@ def read(run: Run, generation: int | None) -> StartingPoint:
         about["own_code"] = code
     inherited = {name: moments[name] for name in config.method.inherited if name in moments}
     others = {name: array for name, array in learned.items() if name != "mean"}
-    facts = (config.population.std, inherited, about, (), config.to_toml(), others)
-    return StartingPoint(learned["mean"], sums, *facts, noted_std=note.get("own_std", 0.0))
+    std, text, noted = config.population.std, config.to_toml(), note.get("own_std", 0.0)
+    return StartingPoint(learned["mean"], sums, std, inherited, about, config=text, learned=others, noted_std=noted)
 
 
 def code_change(start: StartingPoint, config: Config) -> str:

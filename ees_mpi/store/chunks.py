@@ -63,10 +63,10 @@ def append(dataset: h5py.Dataset, values: Any) -> None:
 
     A fold appends to dozens of datasets, so this uses the functions of HDF5 without h5py's selections.
     """
-    rows, (start, *shape) = np.ascontiguousarray(values, dataset.dtype), dataset.shape
-    if rows.shape[1:] != tuple(shape):  # HDF5 would cut the rows that are there
-        raise ValueError(f"{dataset.name}: expected rows of shape {tuple(shape)}, got {rows.shape[1:]}")
-    zeros = (0,) * (rows.ndim - 1)
+    rows, shape = np.ascontiguousarray(values, dataset.dtype), dataset.shape
+    if rows.shape[1:] != shape[1:]:  # HDF5 would cut the rows that are there
+        raise ValueError(f"{dataset.name}: expected rows of shape {shape[1:]}, got {rows.shape[1:]}")
+    start, zeros = shape[0], (0,) * (rows.ndim - 1)
     dataset.id.set_extent((start + len(rows), *rows.shape[1:]))
     for first, last in spans(dataset, start, start + len(rows)):
         part = rows[first - start : last - start]

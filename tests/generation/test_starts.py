@@ -127,7 +127,7 @@ def test_batches_of_a_gpu_have_the_same_starts(starts: str, monkeypatch: pytest.
     noise, state, found = Noise(config.noise_seed, config.noise.size), first_state(config), []
     draw = Update.of(config, noise).ask(state)
     monkeypatch.setattr(evaluation, "choose_device", lambda config, ranks, wanted: (wanted, {0: "0"}))
-    monkeypatch.setattr(evaluation, "describe_device", lambda ranks, device, drivers: {})
+    monkeypatch.setattr(evaluation.gpus, "describe", lambda ranks, drivers: {})
     monkeypatch.setattr(type(config.task), "open_batches", lambda self, seed, table, *more: OnCpus(self, table))
     work = evaluation.Work(state.learned, draw, state.observation_mean_std(), np.ones(4, bool))
     for device in ("cpu", "cuda"):

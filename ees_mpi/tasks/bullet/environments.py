@@ -7,6 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ees_mpi.tasks.bullet.registration  # noqa: F401  (so that gymnasium.make finds them by name)
+from ees_mpi.contracts import View
+from ees_mpi.tasks.bullet.drawing import Camera
 from ees_mpi.tasks.bullet.robots import CLIP, TARGET_X, BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
 
@@ -53,7 +55,7 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
 
     def render(self) -> NDArray[np.uint8] | None:
         """Draw the robot if the render mode is "rgb_array"."""
-        return self.robot.image() if self.render_mode == "rgb_array" else None
+        return self.robot.picture(Camera(View())) if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
         """Release the physics client."""

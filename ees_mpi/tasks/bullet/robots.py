@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.contracts import Pixels, View
+from ees_mpi.contracts import Pixels
 from ees_mpi.outcomes import Floats
 from ees_mpi.tasks.bullet.drawing import Camera, in_space, read_limbs
 from ees_mpi.tasks.bullet.world import TIME_STEP, World, pybullet
@@ -178,12 +178,8 @@ class Robot:
         x, y, _ = self.position
         return x * self.parts / (self.parts - 1), y * self.parts / (self.parts - 1)
 
-    def image(self, width: int = 320, height: int = 240) -> Pixels:
-        """Draw the robot as uint8[height, width, 3]."""
-        return self.picture(Camera(View(width, height)))
-
     def picture(self, camera: Camera) -> Pixels:
-        """Draw the robot with a camera."""
+        """Draw the robot with a camera, as uint8[height, width, 3]."""
         return camera.picture(self._world, self.center)
 
     def limbs(self) -> Floats:

@@ -113,7 +113,8 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     def _walker(self, seed: int, **more: Any) -> EnvironmentWalker:
         """Make the environment, controlled step by step; `more`: arguments for drawing."""
-        env, behavior, dim = self.make(**more), behavior_of(self), self.behavior_dim // len(self.marks)
+        env, behavior = make(self.env, self.env_settings, **more), behavior_of(self)
+        dim = self.behavior_dim // len(self.marks)
 
         def checked(rollout: Rollout) -> tuple[float, ...]:
             return numbers(behavior(rollout), self.behavior, dim)
@@ -147,14 +148,10 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         """Return the task with a larger share, if about ten rollouts need it."""
         return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
 
-    def make(self, **more: Any) -> Any:
-        """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
-        return make(self.env, self.env_settings, **more)
-
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int, bool]:
     """Return the sizes of observation, action and behaviour, found by a first rollout; and whether its start varies."""
-    env = task.make()
+    env = make(task.env, task.env_settings)
     observation, action = (getattr(env, name, None) for name in ("observation_space", "action_space"))
     spaces = library().spaces
     if not isinstance(observation, spaces.Box):

@@ -9,6 +9,8 @@ from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.outcomes import Outcome
 from ees_mpi.registry import plugins
 from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.gymnasium import environments
+from ees_mpi.tasks.gymnasium import task as task_module
 from ees_mpi.tasks.gymnasium.task import Gymnasium
 
 FINAL_X = {"behavior": "final_x"}
@@ -108,7 +110,7 @@ def test_a_rollout_that_ends_early_stays_at_its_last_behavior() -> None:
 
 def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:
     task = build(env="HalfCheetah-v5", behavior="final_x")
-    env = task.make()
+    env = environments.make(task.env, {})
     real = env.step
 
     def poisoned(action: Any) -> Any:
@@ -117,7 +119,7 @@ def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pyte
         return real(action)
 
     env.step = poisoned
-    monkeypatch.setattr(Gymnasium, "make", lambda self, **more: env)
+    monkeypatch.setattr(task_module, "make", lambda name, settings: env)
     rollouts = task.open(0)
     size = task.observation_dim
     outcome = rollouts.evaluate(0, task.initial(np.random.default_rng(0)), np.zeros(size), np.ones(size), False)
