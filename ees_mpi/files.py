@@ -13,6 +13,7 @@ from types import FrameType
 from typing import IO, Any, NoReturn
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
+from ees_mpi.terminal import say_on_stderr
 
 MAX_NAME = 255  # bytes, of one part of a path
 OTHERS = {".npz": "policies", ".toml": "configs", ".journal": "journals", ".lock": "locks"}  # that have such names
@@ -31,9 +32,8 @@ def check_writable(
         raise ConfigError(f"{option} {target}: expected a name that ends in {', '.join(suffixes)}")
     if target.is_dir():
         raise ConfigError(f"{option} {target}: this is a folder; expected the name of a file")
-    folder = folder_of(target)
-    if not folder.is_dir():
-        raise ConfigError(f"{option} {target}: {_no_folder(folder)}")
+    if not (folder := folder_of(target)).is_dir():
+        raise ConfigError(f"{option} {target}: {folder} is not a folder")
     probe = beside(folder / target.name)
     try:  # permissions are not enough: a file system can be read-only or full
         open(probe, "xb").close()
@@ -61,7 +61,7 @@ def check_new(target: Path, overwrite: bool) -> None:
 
 
 def check_folder(path: Path) -> None:
-    """Raise an error if no run file can be created at a path; its last folder may be missing."""
+    """Raise an error if no run file can be created at a path; its folder may be missing."""
     check_length(path, "", ".journal.new")
     if path.suffix in OTHERS:
         named, others = Path(path.stem).with_suffix(".h5"), f"names in {path.suffix} are those of {OTHERS[path.suffix]}"
@@ -70,21 +70,20 @@ def check_folder(path: Path) -> None:
         raise RunFileError(f"{path} is a folder; expected the name of a run file, for example {path}/run.h5")
     if path.exists() and not path.is_file():
         raise RunFileError(f"{path} is not a plain file; expected the name of a run file")
-    folder = folder_of(path)
-    if not folder.is_dir():
-        raise RunFileError(_no_folder(folder))
-
-
-def _no_folder(folder: Path) -> str:
-    """Return why no file can be created in a folder, in words."""
-    if folder.exists():
-        return f"{folder} is a file; expected a folder"
-    return f"the folder {folder} does not exist; create it first"
+    if not (folder := folder_of(path)).is_dir():
+        raise RunFileError(f"{path}: {folder} is not a folder")
 
 
 def folder_of(target: Path) -> Path:
     """Return the folder of an output; if it is missing, the folder in which it will be created."""
-    return target.parent if os.path.lexists(target.parent) else target.parent.parent
+    return next(folder for folder in target.parents if os.path.lexists(folder))
+
+
+def make_folder(target: Path) -> None:
+    """Create the folder of an output, and those above it, if they are missing, and say so."""
+    if not target.parent.exists():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        say_on_stderr(f"ees-mpi: note: the folder {target.parent} is new\n")
 
 
 def check_not_input(target: Path, option: str, sources: Sequence[Path]) -> None:
@@ -105,10 +104,10 @@ def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Pat
 
     The folder of the target is created, if it is missing.
     """
-    fresh, new_folder = beside(target), not target.parent.exists()
+    fresh, missing = beside(target), [folder for folder in target.parents if not folder.exists()]
     with _stoppable():
         try:
-            target.parent.mkdir(exist_ok=True)
+            make_folder(target)
             yield fresh
             os.replace(fresh, target)
         except EesError as error:  # the user does not know the temporary name
@@ -121,9 +120,9 @@ def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Pat
         finally:
             for left in fresh.parent.glob(f"{glob.escape(fresh.name)}*"):  # with its journal and lock
                 left.unlink(missing_ok=True)
-            if new_folder:
-                with suppress(OSError):  # it is not empty
-                    target.parent.rmdir()
+            with suppress(OSError):  # it is not empty
+                for folder in missing:
+                    folder.rmdir()
 
 
 @contextmanager

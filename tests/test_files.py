@@ -35,14 +35,13 @@ def test_two_writers_of_one_file_do_not_disturb_each_other(tmp_path: Path) -> No
 def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path) -> None:
     for place, why in (
         (tmp_path, "is a folder"),
-        (tmp_path / "no" / "no" / "x", r"/no does not exist; create it"),
         (Path("/proc/x"), "no file"),
-        (Path(__file__) / "x", r"test_files\.py is a file; expected a folder"),
+        (Path(__file__) / "x", r"test_files\.py is not a folder"),
     ):
         with pytest.raises(ConfigError, match=why):
             check_writable(place)
     check_writable(tmp_path / "x")
-    check_writable(tmp_path / "no" / "x")
+    check_writable(tmp_path / "no" / "no" / "x")
     assert list(tmp_path.iterdir()) == []
     refusal = mock.Mock(side_effect=OSError(errno.EROFS, "Read-only file system"))  # also if the name does not exist
     with (
@@ -59,7 +58,7 @@ def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> No
         for name in (fresh.name, f"{fresh.name}.journal"):
             (tmp_path / name).touch()
         raise ValueError("broken")
-    with pytest.raises(ValueError, match="broken"), written(tmp_path / "new" / "x"):
+    with pytest.raises(ValueError, match="broken"), written(tmp_path / "new" / "new" / "x"):
         raise ValueError("broken")
     full = mock.Mock(side_effect=OSError(errno.ENOSPC, "No space left on device"))
     with (
@@ -74,20 +73,20 @@ def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "words",
     [
-        ["train", "interference-maxvar", *sets(*TINY, "run.generations=1"), "--out", "new/x.h5"],
-        ["sample", "RUN", "--count", "2", "--out", "new/x.h5"],
-        ["measure", "RUN", "--count", "2", "--std", "0.1", "-o", "new/x.h5"],
-        ["adapt", "RUN", "--direction", "left", "--mutations", "2", "--evaluations", "1", "--out", "new/x.h5"],
-        ["export", "RUN", "--csv", "-o", "new/x.csv"],
-        ["figure", "plane", "RUN", "-o", "new/x.png"],
-        ["report", "RUN", "-o", "new/x.html"],
+        ["train", "interference-maxvar", *sets(*TINY, "run.generations=1"), "--out", "new/new/x.h5"],
+        ["sample", "RUN", "--count", "2", "--out", "new/new/x.h5"],
+        ["measure", "RUN", "--count", "2", "--std", "0.1", "-o", "new/new/x.h5"],
+        ["adapt", "RUN", "--direction", "left", "--mutations", "2", "--evaluations", "1", "--out", "new/new/x.h5"],
+        ["export", "RUN", "--csv", "-o", "new/new/x.csv"],
+        ["figure", "plane", "RUN", "-o", "new/new/x.png"],
+        ["report", "RUN", "-o", "new/new/x.html"],
     ],
     ids=lambda words: words[0],
 )
 @pytest.mark.usefixtures("quick_figures")
-def test_every_command_creates_the_last_folder_of_its_output(
+def test_every_command_creates_the_folders_of_its_output_and_says_so(
     ant: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    done(*(ant if word == "RUN" else word for word in words))
-    assert Path(words[-1]).is_file()
+    said = done(*(ant if word == "RUN" else word for word in words)).stderr
+    assert Path(words[-1]).is_file() and said.count("new/new is new\n") == 1

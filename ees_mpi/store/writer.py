@@ -11,6 +11,7 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
+from ees_mpi.files import make_folder
 from ees_mpi.machine import PROGRAM, commit
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
@@ -67,7 +68,7 @@ class RunWriter:
         """
         path = real(path)  # keeps a symbolic link
         with journal.write_errors(path):
-            path.parent.mkdir(exist_ok=True)
+            make_folder(path)
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
