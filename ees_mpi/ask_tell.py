@@ -9,8 +9,9 @@ import operator
 import os
 import sys
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +73,6 @@ class Strategy:
     """
 
     config: Config
-    metrics: dict[str, float]  # the numbers of the last generation: entropy, fitness_mean, gradient_norm and others
     sampled: NDArray[np.bool_]  # [n] which of the rows that `ask` returned last feed the observation normaliser
 
     @checks_arguments
@@ -165,7 +165,8 @@ class Strategy:
         self._given = np.zeros(0, np.int64)  # the individuals that `sampled` and `seeds` are about
         self._chunked = self._ready = False  # ready: B is known, and the file is open
         self._clock, self._commit_seconds = Clock(), 0.0
-        self.metrics, self.sampled = {}, np.zeros(0, np.bool_)
+        self._record, self.sampled = Record(0, {}, {}), np.zeros(0, np.bool_)
+        self._describe: Callable[[], Arrays] = dict  # computes the arrays that the record does not have yet
         if ranks.size > 1 or recorded:
             atexit.register(self.close)
 
@@ -230,6 +231,13 @@ class Strategy:
         return self._state.observation_mean_std()
 
     @property
+    def metrics(self) -> dict[str, float]:
+        """The numbers of the last generation: entropy, fitness_mean, gradient_norm and others."""
+        arrays = {**self._describe(), **self._record.arrays}
+        self._record, self._describe = replace(self._record, arrays=arrays), dict
+        return self._record.metrics
+
+    @property
     def rank(self) -> int:
         """The number of this rank, for work that one rank does, such as printing; without mpirun 0."""
         return self._loop.ranks.rank
@@ -292,9 +300,7 @@ class Strategy:
     def _parts(self, draw: Draw, sampled: NDArray[np.bool_]) -> Iterator[Singles]:
         population, learned, noise = self.config.population, self._state.learned, self._update.noise
         for part in self._asked:
-            rows = np.empty((len(part), self._state.mean.shape[1]), np.float32)
-            for row, index in zip(rows, part, strict=True):
-                row[:] = population.individual(learned, draw, index, noise)
+            rows = population.individuals(learned, draw, part, noise)
             self.sampled, self._given = sampled[part.start : part.stop], np.array(part)
             yield rows
 
@@ -390,8 +396,11 @@ class Strategy:
                 following, logged = self._update.tell(self._state, draw, outcomes, ranks)
             dim = self.config.task.behavior_dim
             nothing = {"mean_behavior": np.full(dim, np.nan), "mean_fitness": np.array(np.nan)}
-            arrays = describe(self.config, self._state, draw, outcomes, ranks)
+            described = partial(describe, self.config, self._state, draw, outcomes, ranks)
+            later = ranks.size == 1 and not self._recorded  # the entropy may take longer than the update: on demand
+            arrays = {} if later else described()
             self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.plugin_objectives)
+            self._describe = described if later else dict
 
         with searching(*self.config.folders, runs=self._run_folders):
             self._loop.call(job, 60 * self.config.run.stall_minutes)
@@ -422,7 +431,7 @@ class Strategy:
         self._clock.lap("update")
         record = Record(self._state.generation, arrays, self._clock.seconds, plugin_objectives=tuple(plugin_objectives))
         record, self._commit_seconds = commit(ranks, self._recording.writer, record, following, self._commit_seconds)
-        self._state, self._draw, self.metrics = following, None, record.metrics
+        self._state, self._draw, self._record, self._describe = following, None, record, dict
 
     @checks_arguments
     def close(self, finished: bool | None = None) -> None:

@@ -18,6 +18,7 @@ from support.small_runs import trained
 import ees_mpi
 from ees_mpi import TaskError
 from ees_mpi.config import load
+from ees_mpi.generation import results
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
 from ees_mpi.optimizers.adam import Adam
@@ -63,6 +64,21 @@ def test_the_interference_task_in_a_loop_has_the_bits_of_the_preset(preset: str)
         assert es.state.generation == 6 and es.mean.shape == (1,) and es.metrics["invalid_share"] == 0.0
     with pytest.raises(ValueError, match="read-only"):
         es.mean[0] = 0.0
+
+
+def test_metrics_are_computed_when_they_are_wanted_and_are_those_of_a_recorded_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[Outcomes] = []
+    entropy = results.entropy
+    monkeypatch.setattr(results, "entropy", lambda *words: calls.append(words[0]) or entropy(*words))
+    with small() as es, small(record=tmp_path / "run.h5") as recorded:
+        assert es.metrics == {}
+        run(es, 2)
+        assert not calls
+        run(recorded, 2)
+        wanted, also = ([pair for pair in each.metrics.items() if "seconds" not in pair[0]] for each in (es, recorded))
+        assert repr(wanted) == repr(also) and "entropy" in es.metrics and len(calls) == 3
 
 
 def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() -> None:

@@ -1,5 +1,6 @@
 """Populations, which draw individuals and turn weights into a gradient; optimizers, which take the step."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -69,6 +70,13 @@ class Population(Part, frozen=True):
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         """Return the parameters [D] of one individual."""
         raise NotImplementedError
+
+    def individuals(self, learned: Arrays, draw: Draw, index: Sequence[int], noise: Noise) -> Singles:
+        """Return the parameters [n, D] of some individuals."""
+        z = np.empty((len(index), learned["mean"].shape[1]), np.float32)
+        for row, one in zip(z, index, strict=True):
+            row[:] = self.individual(learned, draw, one, noise)
+        return z
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
         """Turn weights [N] into the gradient of each learned array; called on all ranks together."""

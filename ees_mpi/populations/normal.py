@@ -6,6 +6,7 @@ Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, section 2.3.
     gradient = sum_i w_i grad log p(z_i) = sum_i w_i s_i eps_i / std
 """
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -49,10 +50,18 @@ class Normal(Population, frozen=True):
         return Draw(offset, sign, np.zeros(self.size, np.int32))
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        mean: Singles = learned["mean"][draw.parent[index]]
-        std = self.stds(learned)
-        z: Singles = noise.row(draw.offset[index], mean.size) * (std if draw.sign[index] > 0 else -std)
-        z += mean
+        z: Singles = self.individuals(learned, draw, [index], noise)[0]
+        return z
+
+    def individuals(self, learned: Arrays, draw: Draw, index: Sequence[int], noise: Noise) -> Singles:
+        means, std, mine = learned["mean"], self.stds(learned), draw.at(np.array(index, np.int64))
+        z = np.empty((len(index), means.shape[1]), np.float32)
+        step, last = np.empty(means.shape[1], np.float32), -1
+        for row, offset, sign, parent in zip(z, mine.offset.tolist(), mine.sign.tolist(), mine.parent, strict=True):
+            if offset != last:  # the two individuals of a pair have the same noise
+                np.multiply(noise.row(offset, step.size), std, out=step)
+                last = offset
+            (np.add if sign > 0 else np.subtract)(means[parent], step, out=row)
         return z
 
     def offspring(self, count: int, std: float | None) -> "Normal":

@@ -48,14 +48,16 @@ def test_offsets_reach_both_ends_of_the_table_and_not_beyond() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in POPULATIONS if name not in ("tasks", "custom")])
-def test_rebuilding_does_not_touch_mean_or_noise(name: str) -> None:
+def test_individuals_have_the_bits_of_mean_and_noise_which_they_do_not_touch(name: str) -> None:
     population = POPULATIONS.build({"name": name, "size": 10, "std": 0.5})
     noise = NoiseTable(0, 100, Ranks())
     drawn = population.draw(stream(0, "draw"), noise, 5)
     learned = population.learned(np.ones((population.components, 5), np.float32))
     before = noise.row(0, 100).copy()
-    for index in range(10):
-        population.individual(learned, drawn, index, noise)
+    index = [1, 2, 3, 7, 0, 0]
+    for one, z in zip(index, population.individuals(learned, drawn, index, noise), strict=True):
+        expected = noise.row(drawn.offset[one], 5) * np.float32(0.5 * drawn.sign[one]) + 1
+        assert z.tobytes() == expected.tobytes() == population.individual(learned, drawn, one, noise).tobytes()
     assert (learned["mean"] == 1).all() and (noise.row(0, 100) == before).all()
 
 
