@@ -50,17 +50,15 @@ class Normal(Population, frozen=True):
         return Draw(offset, sign, np.zeros(self.size, np.int32))
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        z: Singles = self.individuals(learned, draw, [index], noise)[0]
-        return z
+        return np.asarray(self.individuals(learned, draw, [index], noise)[0])
 
     def individuals(self, learned: Arrays, draw: Draw, index: Sequence[int], noise: Noise) -> Singles:
         means, std, mine = learned["mean"], self.stds(learned), draw.at(np.array(index, np.int64))
         z = np.empty((len(index), means.shape[1]), np.float32)
-        step, last = np.empty(means.shape[1], np.float32), -1
+        last = -1
         for row, offset, sign, parent in zip(z, mine.offset.tolist(), mine.sign.tolist(), mine.parent, strict=True):
             if offset != last:  # the two individuals of a pair have the same noise
-                np.multiply(noise.row(offset, step.size), std, out=step)
-                last = offset
+                step, last = noise.row(offset, means.shape[1]) * std, offset
             (np.add if sign > 0 else np.subtract)(means[parent], step, out=row)
         return z
 
