@@ -5,6 +5,8 @@ import difflib
 import click
 
 from ees_mpi import __version__, ranks
+from ees_mpi.commands.requests import KEYS
+from ees_mpi.registry.toml import ELSEWHERE
 
 # The commands in the groups of `ees-mpi --help`, each with the examples at the end of its own help.
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
@@ -92,6 +94,21 @@ class Commands(click.Group):
         for title, group in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(MAX_HELP)) for name in group])
+
+
+def no_option(error: click.NoSuchOption) -> str:
+    """Return the message about an unknown option, with the key of the config or the options that may be meant."""
+    name, options = error.option_name.strip("-").replace("-", "_"), error.ctx.command.params if error.ctx else []
+    near = []
+    if any(getattr(option, "help", "") == KEYS for option in options):
+        from ees_mpi.config.keys import sections
+
+        keys = (key.key for section in sections() for key in section.keys)
+        found = dict.fromkeys(key for key in keys if key.endswith(f".{name}") or key == ELSEWHERE.get(name))
+        near = [f"--set {key}=VALUE" for key in found]
+    words = [word.strip("-") for option in options for word in option.opts if option.param_type_name == "option"]
+    near = near or [f"--{word}" for word in difflib.get_close_matches(name.replace("_", "-"), words)]
+    return f"there is no option {error.option_name}" + (f"; did you mean {' or '.join(near)}?" if near else "")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

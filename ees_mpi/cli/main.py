@@ -9,7 +9,7 @@ import click
 
 from ees_mpi import machine, ranks
 from ees_mpi.cli import files, looking, running
-from ees_mpi.cli.help import cli
+from ees_mpi.cli.help import cli, no_option
 from ees_mpi.errors import ConfigError, EesError, RunFileError, words_of
 from ees_mpi.ranks.refusal import leave
 from ees_mpi.registry.search import searching
@@ -38,7 +38,7 @@ def main() -> NoReturn:
         with searching():
             cli(prog_name="ees-mpi", standalone_mode=False)
     except click.ClickException as error:
-        message = error.format_message()
+        message = no_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
         if not sys.argv[1:]:  # it is the help
             leave(message, error.exit_code, "", of_words=True)
         if context := getattr(error, "ctx", None):

@@ -18,7 +18,14 @@ class _NotToml(ConfigError):
 
 
 # The names of keys and values here, by the names that other programs have for them.
-ELSEWHERE = {"popsize": "population.size", "sigma": "population.std", "es": "fitness"}
+ELSEWHERE = {
+    "popsize": "population.size",
+    "population": "population.size",
+    "sigma": "population.std",
+    "lr": "optimizer.lr",
+    "learning_rate": "optimizer.lr",
+    "es": "fitness",
+}
 Setting = str | tuple[str, Any]  # section.key=value, as the option `--set` takes it; or the key and the value
 
 
@@ -68,7 +75,8 @@ def apply(sections: dict[str, Any], setting: Setting) -> None:
     """Set one key in the tables; the value of a text is TOML, or else plain text."""
     keys = key_of(setting).split(".")
     if "=" not in shown(setting) or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
-        example = f"{ELSEWHERE.get(keys[0], 'run.generations')}=100"
+        meant, value = ELSEWHERE.get(keys[0]), shown(setting).partition("=")[2]
+        example = f"{meant}={value}" if meant else "run.generations=100"
         raise ConfigError(f"{shown(setting)}: expected section.key=value, for example {example}")
     value = value_of(setting.partition("=")[2], shown(setting)) if isinstance(setting, str) else setting[1]
     table = sections

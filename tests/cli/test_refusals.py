@@ -27,7 +27,12 @@ REFUSED = [
     (2, "population.std: expected a finite number, got inf", f"{TRAIN} --set population.std=inf"),
     (2, "run=4: expected section.key=value", f"{TRAIN} --set run=4"),
     (2, "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from", "train old.h5 --overwrite"),
-    (2, "--nonsense", f"{TRAIN} --nonsense"),
+    (2, "no option --nonsense; `ees-mpi train --help`", f"{TRAIN} --nonsense"),
+    (2, "no option --learning-rate; did you mean --set optimizer.lr=VALUE?", f"{TRAIN} --learning-rate 3"),
+    (2, "did you mean --set population.size=VALUE or --set noise.size=VALUE?", f"{TRAIN} --size=3"),
+    (2, "no option --resum; did you mean --resume?", f"{TRAIN} --resum"),
+    (2, "no option --sigma; `", "sample run.h5 --sigma 3"),  # its --set has no such key
+    (2, "for example optimizer.lr=3", f"{TRAIN} --set lr=3"),
     (2, "exclude each other", f"{TRAIN} --resume --overwrite"),
     (2, "expected --from RUN.h5", "train ant-maxent-split --set noise.size=100000 --out new.h5"),
     (2, "ees-mpi sweep", f"{TRAIN} --set population.std=0.2,0.5"),
