@@ -35,6 +35,14 @@ def test_a_line_has_the_settings_of_its_plan() -> None:
     assert last == f"ees-mpi measure {name}.h5 --std 0.02 --count 200 --starts 20 --label {name} --out {name}-starts.h5"
 
 
+@pytest.mark.parametrize("name", plan.PLANS)
+def test_the_settings_of_a_plan_are_valid(name: str) -> None:
+    pytest.importorskip("mujoco", exc_type=ImportError)
+    lines = dict.fromkeys(tuple(shlex.split(line.split(" --seed ")[0])) for line in plan.blocks(name))
+    for words in [words for words in lines if words[1] == "train"]:
+        check(load(words[2], [words[place + 1] for place, word in enumerate(words) if word == "--set"]))
+
+
 def test_every_training_of_the_experiment_on_heritability_has_the_same_number_of_rollouts() -> None:
     pytest.importorskip("mujoco", exc_type=ImportError)
     lines = [shlex.split(line) for line in plan.blocks("heritability")]
