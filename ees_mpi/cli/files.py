@@ -125,7 +125,7 @@ def export(
     generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", kinds.ANY_WHOLE)] = None,
     individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", kinds.whole())] = None,
     component: Annotated[int | None, Option("The mean, of a mixture.", kinds.whole())] = None,
-    out: Annotated[Path | None, Option("[default: policy.npz or RUN.csv]", kinds.FILE, "-o, --out FILE")] = None,
+    out: Annotated[Path | None, Option("[default: policy*.npz or RUN.csv]", kinds.FILE, "-o, --out FILE")] = None,
     overwrite: requests.Overwrite = False,
     trust: requests.Trust = False,
 ) -> None:

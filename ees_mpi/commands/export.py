@@ -116,13 +116,14 @@ def export_policy(
     overwrite: bool = False,
 ) -> list[Path]:
     """Write a policy as `out` (npz) and its loader beside it; by default the mean of the final state."""
-    out = out or Path("policy.npz")
-    task = check_policy(out, run.config.task, run.path, overwrite)
     if individual is not None and generation is None:
         generation = -1
     if generation is not None:
         check_committed(run)
         generation = counted("--generation", generation, run.generations)
+    chosen = {"generation": generation, "individual": individual, "component": component}
+    out = out or Path("-".join(["policy", *(f"{name}{n}" for name, n in chosen.items() if n is not None)]) + ".npz")
+    task = check_policy(out, run.config.task, run.path, overwrite)
     start = starting_point.read(run, generation)
     if generation is not None and individual is not None:
         parameters = run.individual(generation, counted("--individual", individual, run.config.population.size))

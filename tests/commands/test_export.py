@@ -17,7 +17,7 @@ from ees_mpi.commands.export import export_policy
 from ees_mpi.config import read_source
 from ees_mpi.errors import ConfigError
 from ees_mpi.policies import MLP, mean_std
-from ees_mpi.tasks.gymnasium.task import Gymnasium
+from ees_mpi.tasks.gymnasium import task as task_module
 
 
 @pytest.mark.parametrize("choice", [[], ["--generation", 0, "--individual", 5]])
@@ -55,7 +55,7 @@ def test_an_export_needs_no_environment_and_takes_batches(inside: Path, monkeypa
     done("train", "own.toml", *sets("population.size=4", "run.generations=2", "noise.size=1000"), "--out", "run.h5")
     Path("fleeting_behavior.py").unlink()
     del sys.modules["fleeting_behavior"]
-    monkeypatch.setattr(Gymnasium, "make", lambda *arguments: pytest.fail("the environment was made"))
+    monkeypatch.setattr(task_module, "make", lambda *arguments: pytest.fail("the environment was made"))
     done("export", "run.h5", "--policy")
     text = Path("policy.py").read_text()
     assert "For discrete actions it returns a score for each: take `act(observation).argmax(-1)`" in text
@@ -85,6 +85,17 @@ def test_a_loader_can_be_imported_by_name_and_serves_one_policy(walked: Path, tm
         with pytest.raises(ConfigError, match=r"my_arm_2\.py.*another policy"):
             export_policy(run, tmp_path / "my_arm_2.npz")
     assert not (tmp_path / "my_arm_2.npz").exists()
+
+
+def test_the_name_of_a_policy_says_which_individual_it_is(
+    walked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with open_run(walked) as run:
+        last = run.generations - 1
+        found = [export_policy(run, None, *chosen)[0].name for chosen in ((), (None, 3), (0, 1), (-1, None, 0))]
+    assert found[:2] == ["policy.npz", f"policy-generation{last}-individual3.npz"]
+    assert found[2:] == ["policy-generation0-individual1.npz", f"policy-generation{last}-component0.npz"]
 
 
 def test_one_of_several_means_must_be_chosen(species: Path, tmp_path: Path) -> None:
