@@ -106,10 +106,10 @@ class Evaluation:
         statistics: Statistics,
         into: dict[int, Outcome],
     ) -> None:
-        capacity = max(1, self._batches.capacity // self.config.task.rollouts) if self._batches else 1
+        if self._batches is None:  # this rank drives no GPU
+            return
+        capacity = max(1, self._batches.capacity // self.config.task.rollouts)
         for part in self.ranks.hand_out_batches(missing, sorted(self._drivers), capacity):
-            if self._batches is None:
-                raise RuntimeError("a rank without a GPU was given a batch")
             outcomes = self._batches.evaluate_batch(batch(np.array(part)), *statistics)
             for number, index in enumerate(part):
                 into[index] = rollouts.mean_outcome(outcomes[number :: len(part)])

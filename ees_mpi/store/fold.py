@@ -50,7 +50,7 @@ def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Arrays) -> N
     """Write a small file of arrays by path, with the same checksums as a run file; see `reader.read_arrays`."""
     with _in_memory(path) as file:
         hdf5.put_datasets(file, arrays)
-        sha256 = hdf5.digest_of(hdf5.datasets(file))
+        sha256 = hdf5.digest_of(arrays)
         hdf5.put_root(file, {"format_version": layout.FORMAT_VERSION, **attributes, "sha256": sha256})
 
 

@@ -88,11 +88,6 @@ def read(datasets: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     return found
 
 
-def datasets(group: h5py.Group) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a group and of its groups, by path."""
-    return read({name: group[name] for name in _names(group)})
-
-
 def digest_of(arrays: Arrays) -> str:
     """Return the digest of arrays by path, in the order of paths."""
     return records.digest(dict(sorted(arrays.items()))).hex()

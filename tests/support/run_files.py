@@ -51,7 +51,8 @@ def edited(path: Path) -> Iterator[h5py.File]:
 def renew(file: h5py.File) -> None:
     """Renew the digest of the state and that of the attributes, whose texts get a fixed length."""
     values = {name: hdf5.text(value) for name, value in file.attrs.items() if name != hdf5.SHA256}
-    digest, rows = records.state_sha256(hdf5.datasets(file["final"])), file["generations/state_sha256"]
+    final, rows = file["final"], file["generations/state_sha256"]
+    digest = records.state_sha256(hdf5.read({name: final[name] for name in hdf5._names(final)}))
     if len(rows):
         rows[-1] = digest
     else:
