@@ -47,7 +47,7 @@ def check_length(path: Path, option: str, more: str = "") -> None:
     try:
         longest, most = max(path.parts, key=lambda part: len(os.fsencode(part)), default=""), MAX_NAME - len(more)
     except UnicodeEncodeError as error:
-        how = f"its name cannot be written, because this Python has names in {error.encoding}; set PYTHONUTF8=1"
+        how = f"this Python writes the names of files in {error.encoding}, which cannot hold this one; set PYTHONUTF8=1"
         raise ConfigError(f"{f'{option} {str(path)!a}'.strip()}: {how}") from None
     if len(os.fsencode(longest)) > most:
         expected = f"expected a name of at most {most} bytes, got one of {len(os.fsencode(longest))}"

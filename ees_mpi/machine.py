@@ -224,7 +224,7 @@ def own_code(found: Mapping[str, str]) -> dict[str, str]:
 
 
 def _changed(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Return the modules with other digests here; those that one side lacks do not count: commands import few."""
+    """Return the modules whose digests differ; one that a side lacks does not count, because commands import few."""
     return [name for name in here if there.get(name, here[name]) != here[name]]
 
 

@@ -113,9 +113,10 @@ def digest_of(file: str) -> str:
 
 
 def place_of(folder: str, levels: int, real: Callable[[str], str] = os.path.realpath) -> str:
-    """Return the path of a folder, and a separator, with the real path of the folder that is so many levels above.
+    """Return the path of a folder, which ends with a separator; links are followed only up to so many levels above it.
 
-    That one is on Python's path. Links below it stay: what is beside a link is imported, not what is beside its target.
+    Python searches the folder there. Links below it stay: what is beside a link is imported, not what is beside its
+    target.
     """
     searched = folder = os.path.abspath(folder)
     for _ in range(levels):
@@ -126,7 +127,7 @@ def place_of(folder: str, levels: int, real: Callable[[str], str] = os.path.real
 def file_of(module: Any, place: Place = place_of, below: str = "") -> str:
     """Return the file of a loaded module; empty if it has none. This does not load a lazy module.
 
-    place: may be one that remembers folders, which is faster for many modules; below: a folder that has the file
+    place: may be one that remembers folders, which is faster for many modules; below: files elsewhere count as none
     """
     plain = type(module) is ModuleType  # `getattr_static` is slow; lazy modules are of other types
     file, name, spec = (

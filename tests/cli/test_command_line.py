@@ -183,5 +183,5 @@ def test_names_that_are_not_ascii_are_read_and_printed_in_any_locale(monkeypatch
     print("größe \u65e5")
     assert terminal.buffer.getvalue() == b"gr\xf6\xdfe \\u65e5\n"
     monkeypatch.setattr(os, "fsencode", lambda name: name.encode("ascii"))  # of a program in that locale
-    with pytest.raises(ConfigError, match=r"out 'gr\\xf6\\xdfe': .* names in ascii; set PYTHONUTF8=1"):
+    with pytest.raises(ConfigError, match=r"out 'gr\\xf6\\xdfe': .* names of files in ascii, .* set PYTHONUTF8=1"):
         check_length(Path("größe"), "out")
