@@ -151,13 +151,13 @@ def task_of(text: str, stored: bool) -> Any:
 )
 def test_settings_of_a_run_file_reach_gymnasium_only_if_they_are_numbers(folder: Path, setting: str) -> None:
     with pytest.raises(TrustError, match=f"{setting.split()[0]}.*--trust"):
-        task_of(CHEETAH + setting, stored=True).make()
+        task_of(CHEETAH + setting, stored=True).open(0)
 
 
 def test_numbers_of_a_run_file_and_all_settings_of_the_user_reach_gymnasium(folder: Path) -> None:
-    task_of(CHEETAH + "frame_skip = 3\nreset_noise_scale = 0", stored=True).make().close()
+    task_of(CHEETAH + "frame_skip = 3\nreset_noise_scale = 0", stored=True).open(0).close()
     with pytest.raises(ConfigError, match=r"secret\.xml"):
-        task_of(CHEETAH + "xml_file = 'secret.xml'", stored=False).make()
+        task_of(CHEETAH + "xml_file = 'secret.xml'", stored=False).open(0)
 
 
 def test_a_stranger_cannot_open_a_file_through_an_environment(folder: Path) -> None:
