@@ -24,7 +24,8 @@ from ees_mpi.commands.verify import differences, repeat
 from ees_mpi.contracts import Drawable, Evaluator, Limbed, Placed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
-from ees_mpi.generation.packing import Repeated, as_logged, pack
+from ees_mpi.generation.packing import pack
+from ees_mpi.generation.reevaluation import Repeated, as_logged
 from ees_mpi.generation.rollouts import outcome_of
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks

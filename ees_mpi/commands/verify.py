@@ -23,7 +23,8 @@ from ees_mpi.config import EsMaml, Evolution, check_kept
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located, scipy_stats
 from ees_mpi.generation.evaluation import Evaluation, Work, call_of
-from ees_mpi.generation.packing import Repeated, as_logged, logged, pack, same_by_start
+from ees_mpi.generation.packing import pack
+from ees_mpi.generation.reevaluation import Repeated, as_logged, logged, same_by_start
 from ees_mpi.generation.results import observed, uses_torch
 from ees_mpi.generation.rollouts import outcome_of, outcomes_of_call
 from ees_mpi.generation.state import State

@@ -16,7 +16,8 @@ import torch
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, before_rollouts, collective
 from ees_mpi.generation.evaluation import choose_device
-from ees_mpi.generation.packing import LEADING, Repeated, as_logged, logged, unpack
+from ees_mpi.generation.packing import LEADING, unpack
+from ees_mpi.generation.reevaluation import Repeated, as_logged, logged
 from ees_mpi.generation.results import AdaptedPolicy, Clock, Record, Unfinished, check_enough, describe, evaluates_mean
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import adaptation_step

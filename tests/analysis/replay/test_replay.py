@@ -18,7 +18,7 @@ from ees_mpi.analysis import replay
 from ees_mpi.analysis.offspring import extremes
 from ees_mpi.commands.requests import ReplayRequest
 from ees_mpi.errors import VerifyError
-from ees_mpi.generation.packing import Repeated
+from ees_mpi.generation.reevaluation import Repeated
 
 SAME = "the same bits as in the file"
 AGAIN = "the same bits as in its first evaluation, a moment ago"  # of a new mutation, which no file of the user has
