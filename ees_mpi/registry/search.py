@@ -19,7 +19,7 @@ from typing import Any
 FOLDERS: list[str] = []  # of config files
 RUN_FOLDERS: list[str] = []  # of run files
 INSTALLED = ("site-packages", "dist-packages")
-Place = Callable[[str, int], str]  # see `place_of`
+Real = Callable[[str], str]  # returns the real path of a folder
 _added: list[list[str]] = []  # to sys.path, by each call that is running
 
 
@@ -112,22 +112,10 @@ def digest_of(file: str) -> str:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-def place_of(folder: str, levels: int, real: Callable[[str], str] = os.path.realpath) -> str:
-    """Return the path of a folder, which ends with a separator; links are followed only up to so many levels above it.
-
-    Python searches the folder there. Links below it stay: what is beside a link is imported, not what is beside its
-    target.
-    """
-    searched = folder = os.path.abspath(folder)
-    for _ in range(levels):
-        searched = os.path.dirname(searched)
-    return os.path.join(real(searched), folder[len(searched) :].lstrip(os.sep), "")
-
-
-def file_of(module: Any, place: Place = place_of, below: str = "") -> str:
+def file_of(module: Any, real: Real = os.path.realpath, below: str = "") -> str:
     """Return the file of a loaded module; empty if it has none. This does not load a lazy module.
 
-    place: may be one that remembers folders, which is faster for many modules; below: files elsewhere count as none
+    real: may be one that remembers folders, which is faster for many modules; below: files elsewhere count as none
     """
     plain = type(module) is ModuleType  # `getattr_static` is slow; lazy modules are of other types
     file, name, spec = (
@@ -135,22 +123,27 @@ def file_of(module: Any, place: Place = place_of, below: str = "") -> str:
         for name in ("__file__", "__name__", "__spec__")
     )
     other = isinstance(file, str) and file != _origin(spec)
-    return _file(spec, place, below) or (_located(file, str(name), place, below) if other else "")
+    return _file(spec, real, below) or (_located(file, str(name), real, below) if other else "")
 
 
-def _file(spec: Any, place: Place = place_of, below: str = "") -> str:
+def _file(spec: Any, real: Real = os.path.realpath, below: str = "") -> str:
     origin = _origin(spec)
-    return _located(origin, spec.name, place, below) if isinstance(origin, str) else ""
+    return _located(origin, spec.name, real, below) if isinstance(origin, str) else ""
 
 
 def _origin(spec: Any) -> Any:
     return getattr(spec, "origin", None) if getattr(spec, "has_location", False) else None
 
 
-def _located(file: str, module: str, place: Place, below: str) -> str:
-    """Return the path of a module's file; empty: it is gone, or elsewhere."""
-    folder, own = os.path.split(file)
-    path = place(folder, module.count(".") + own.startswith("__init__.")) + own
+def _located(file: str, module: str, real: Real, below: str) -> str:
+    """Return the path of a module's file, with the real path of the folder that Python searched; empty: it is gone.
+
+    Links below that folder stay: what is beside a link is imported, not what is beside its target.
+    """
+    searched = file = os.path.abspath(file)
+    for _ in range(1 + module.count(".") + os.path.basename(file).startswith("__init__.")):
+        searched = os.path.dirname(searched)
+    path = os.path.join(real(searched), file[len(searched) :].lstrip(os.sep))
     return path if path.startswith(below) and os.path.isfile(file) else ""
 
 

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -183,10 +183,10 @@ def _beside(entry: Entry, files: Mapping[str, str]) -> dict[str, str] | None:
     folder, python = os.path.join(os.path.dirname(files[entry.module]), ""), os.path.realpath(os.__file__)
     if folder.rstrip(os.sep).endswith((*search.INSTALLED, os.path.dirname(python))):
         return {}  # the modules there have nothing to do with each other
-    place = cache(partial(search.place_of, real=cache(os.path.realpath)))  # thousands of modules come from few folders
+    real = cache(os.path.realpath)  # thousands of modules come from few folders
     found, skipped = dict[str, str](), {*PROGRAM, *files}
     for name, module in list(sys.modules.items()):
-        file = search.file_of(module, place, folder) if name not in skipped else ""
+        file = search.file_of(module, real, folder) if name not in skipped else ""
         if file and not search.is_installed(file.removeprefix(folder)):
             found[file] = name if (search.files(name) or {}).get(name) == file else ""
     return found if len(found) <= MAX_MODULES else None
