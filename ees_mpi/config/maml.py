@@ -12,10 +12,9 @@ from ees_mpi.contracts import Field, Method, Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Arrays
 from ees_mpi.policies import CLIP, parameter_count
-from ees_mpi.registry import Part, convert, key, part_settings
+from ees_mpi.registry import Count, Part, convert, key, part_settings
 from ees_mpi.registry.plugins import calling
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.base import Count
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 

@@ -5,8 +5,7 @@ from typing import Annotated
 import msgspec
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import Part, key
-from ees_mpi.tasks.base import Count
+from ees_mpi.registry import Count, Part, key
 
 INERT = "task.source"  # a text to read; nothing runs it
 

@@ -15,15 +15,13 @@ holds behaviours of individuals, which need no further rollouts.
 
 from typing import Annotated
 
-import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Memory, Objective
 from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import key
+from ees_mpi.registry import Count, key
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
 ROWS = 64  # individuals compared with the archive at a time
 
 

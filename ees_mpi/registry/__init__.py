@@ -11,13 +11,15 @@ import difflib
 import importlib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry.marks import builtins
 from ees_mpi.registry.toml import ELSEWHERE, short
+
+Count = Annotated[int, msgspec.Meta(ge=1)]  # of something that a config has at least once
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import key
+from ees_mpi.registry import Count, key
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Deterministic = Annotated[bool, key("Whether rollouts repeat bit by bit; false: `verify` compares distributions.")]
 RolloutCount = Annotated[

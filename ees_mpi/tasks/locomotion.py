@@ -16,9 +16,9 @@ from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Pixels, Policy, Say, T
 from ees_mpi.errors import ConfigError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
-from ees_mpi.registry import key
+from ees_mpi.registry import Count, key
 from ees_mpi.registry.plugins import once
-from ees_mpi.tasks.base import Count, Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate
+from ees_mpi.tasks.base import Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate
 from ees_mpi.tasks.plugin_policy import LENGTH, CheckedPolicy, is_function
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here

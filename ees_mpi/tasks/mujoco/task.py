@@ -11,9 +11,8 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import key
+from ees_mpi.registry import Count, key
 from ees_mpi.registry.marks import require
-from ees_mpi.tasks.base import Count
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
 from ees_mpi.tasks.mujoco.mjcf import ROBOTS, StateRobotModel, load, xml_text
