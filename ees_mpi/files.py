@@ -99,16 +99,20 @@ def beside(target: Path) -> Path:
 
 
 @contextmanager
-def replaced(target: Path, full_disk: type[EesError] = EesError) -> Iterator[Path]:
+def replaced(target: Path, full_disk: type[EesError] = EesError, overwrite: bool = True) -> Iterator[Path]:
     """Yield a temporary name to write to, and rename it to `target` at the end; an error leaves no file behind.
 
-    The folder of the target is created, if it is missing.
+    The folder of the target is created, if it is missing. Without `overwrite`, the file of another process that was
+    faster stays, and an error names this one: its work may have taken hours.
     """
     fresh, missing = beside(target), [folder for folder in target.parents if not folder.exists()]
     with _stoppable():
         try:
             make_folder(target)
             yield fresh
+            if target.exists() and not overwrite:
+                kept = fresh.replace(target.with_stem(f"{target.stem}-{secrets.token_hex(3)}"))
+                raise RunFileError(f"{target} exists now: another process has written it; this result is in {kept}")
             os.replace(fresh, target)
         except EesError as error:  # the user does not know the temporary name
             error.args = (str(error).replace(fresh.name, target.name),)

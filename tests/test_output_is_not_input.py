@@ -6,7 +6,7 @@ from pathlib import Path
 
 import h5py
 import pytest
-from support.program import TINY, done, refusal, sets
+from support.program import TINY, done, info, refusal, sets
 
 TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"))
 SAMPLE = ("sample", "run.h5", "--count", "2")
@@ -51,6 +51,23 @@ def test_pictures_and_tables_do_not_replace_their_source(run: Path) -> None:
         shutil.copy(run, name)
         code, line = refusal(*words)
         assert code == 2 and "this is the input" in line and Path(name).read_bytes() == run.read_bytes()
+
+
+MEASURE = ("measure", "run.h5", "--count", "2", "--std", "0.1")
+
+
+@pytest.mark.parametrize("words", [SAMPLE, MEASURE], ids=lambda words: words[0])
+def test_two_commands_with_one_output_lose_no_result(
+    run: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("ees_mpi.commands.offspring.check_new", lambda *arguments: None)  # the first is not done yet
+    shutil.copy(run, "first.h5")
+    code, line = refusal(*words, "--out", "first.h5")
+    (second,) = Path().glob("first-*.h5")
+    assert code == 3 and line.endswith(
+        f"first.h5 exists now: another process has written it; this result is in {second}"
+    )
+    assert Path("first.h5").read_bytes() == run.read_bytes() and info(second)["population_size"] == 2
 
 
 def test_a_sample_that_fails_leaves_no_file_behind(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

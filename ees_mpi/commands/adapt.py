@@ -126,7 +126,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             }
             groups = {**adapted.groups, "evaluations": scores}
             named = {f"{group}/{name}": array for group in groups for name, array in groups[group].items()}
-            with replaced(out, RunFileError) as fresh:
+            with replaced(out, RunFileError, request.overwrite) as fresh:
                 fold.write_arrays(fresh, attributes, named)
                 if policy and isinstance(task, PolicyTask):
                     _write_policy(policy, task, parent, adapted)

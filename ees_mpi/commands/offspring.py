@@ -90,7 +90,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
         if request.component is not None:
             component = counted("component", request.component, len(parent.state.mean))
             drawn = replace(drawn, parent=np.full(request.count, component, np.int32))
-    evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say)
+    evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say, request.overwrite)
     if ranks.is_root:
         say(f"{out}: {request.count} mutations of generation {parent.about['generation']} of {shelf.shown(run)}")
     return out
@@ -166,7 +166,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     drawn = draw(ranks, parent, "measure")
     has_places = request.starts and parent.config.task.axes > 0
     further = partial(second_generation, parent, drawn[0]) if has_places else None
-    evaluate(ranks, parent, drawn, rows, out, say, further)
+    evaluate(ranks, parent, drawn, rows, out, say, request.overwrite, further)
     if ranks.is_root:
         of_all = f"each of {len(stds)} stds" if len(stds) > 1 else f"std {stds[0]:g}"
         say(f"{out}: {request.count} mutations of {shelf.shown(named) if named else 'the policy'} at {of_all}")
@@ -379,6 +379,7 @@ def evaluate(
     stds: Mapping[float, Arrays],
     out: Path,
     say: Say,
+    overwrite: bool,
     further: Callable[[Evaluation, Arrays, Record], Any] | None = None,
 ) -> None:
     """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file.
@@ -408,7 +409,7 @@ def evaluate(
             note = json.dumps(about)
             here = {**machine.fingerprint(uses_torch(parent.config)), **evaluation.described}
             here |= sources(parent.config.to_toml())
-            with replaced(out, RunFileError) as fresh:
+            with replaced(out, RunFileError, overwrite) as fresh:
                 writer = RunWriter.create(fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=note)
                 writer.begin_session(0, ranks.size, ranks.nodes, here, began)
                 for record, after_it in rows:
