@@ -55,10 +55,10 @@ class Normal(Population, frozen=True):
     def individuals(self, learned: Arrays, draw: Draw, index: Sequence[int], noise: Noise) -> Singles:
         means, std, mine = learned["mean"], self.stds(learned), draw.at(np.array(index, np.int64))
         z = np.empty((len(index), means.shape[1]), np.float32)
-        last = -1
+        step, last = np.empty_like(means[0]), -1
         for row, offset, sign, parent in zip(z, mine.offset.tolist(), mine.sign.tolist(), mine.parent, strict=True):
             if offset != last:  # the two individuals of a pair have the same noise
-                step, last = noise.row(offset, means.shape[1]) * std, offset
+                step, last = np.multiply(noise.row(offset, step.size), std, out=step), offset
             (np.add if sign > 0 else np.subtract)(means[parent], step, out=row)
         return z
 
