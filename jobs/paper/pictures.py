@@ -9,10 +9,10 @@ ring has the positions of the last generation that `jobs/paper/results` keeps of
 
 `heritable.png` has ten mutations of two ants, one trained from one start and one from four: of six runs each, the
 lower of the two in the middle by heritable variance. For each of ten directions it takes the mutation that goes
-farthest that way on average over starts 1 to 10. Lines lead from a triangle, which points in the direction, to where
-this mutation ends from starts 11 to 20. `replica.png` has the cheetah and the ant of the films, without mutation, in
-both engines. `heritable.gif` films three mutations of the second ant from four starts each, in Bullet; four other
-starts have chosen them.
+farthest that way on average over starts 1 to 10. Lines lead from the centre to where this mutation ends from starts
+11 to 20, and a triangle of their colour points in the direction. `replica.png` has a cheetah and an ant without
+mutation in both engines. `heritable.gif` films three mutations of the second ant from four starts each, in Bullet;
+four other starts have chosen them.
 """
 
 import argparse
@@ -38,24 +38,29 @@ from matplotlib import pyplot
 HERE = Path(__file__).resolve().parent
 PICTURES, RESULTS = HERE / "pictures", HERE / "results"
 FILMS = {  # trained means of the shelf, and options of `replay`
-    "ant": ("ant-maxent-released-seed6", "--speed", "2"),
+    "ant": ("ant-maxent-whitened-seed7", "--speed", "2"),
     "cheetah": ("cheetah-maxent-released-seed7", "--seconds", "6", "--size", "860x260"),
 }
-RING = ("released-d", "ant-maxent-authors-mujoco-seed6")  # the block and the run of the ant of the film
+RING = ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed7")  # the block and the run of the ant of the film
 HERITABLE = {  # of heritable.png: the title of a panel; the block, the measurement, where the radii stand
-    "trained from one start": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed6-starts", 18),
-    "trained from four starts": ("ant-starts", "ant-maxent-authors-four-mujoco-seed9-starts", -25),
+    "trained from one start:\nthe directions mix": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed6-starts", 18),
+    "trained from four starts:\nmost keep their direction": (
+        "ant-starts",
+        "ant-maxent-authors-four-mujoco-seed9-starts",
+        -25,
+    ),
 }
 ENGINES = {  # of replica.png: their names and looks
     "bullet": ("Bullet", {"facecolor": "#9fc9e3", "edgecolor": "none"}),
     "mujoco": ("replica in MuJoCo", {"facecolor": "none", "edgecolor": "#c04a00", "linewidth": 1.0}),
 }
-SEEN = {  # of replica.png: the second axis, half of the width, and the point of view
-    "cheetah": (2, 1.1, "height"),
-    "ant": (1, 1.7, "y (from above)"),
+SEEN = {  # of replica.png: the trained mean, the second axis, half of the width, and the point of view
+    "cheetah": ("cheetah-maxent-released-seed7", 2, 1.1, "height"),
+    "ant": ("ant-maxent-released-seed6", 1, 1.7, "y (from above)"),
 }
 MOMENTS = (0, 1, 2, 3)  # seconds
-DIRECTIONS, RIM = 10, 35.5  # of heritable.png; where the triangles of the directions stand
+DIRECTIONS, RIM = 10, 26  # of heritable.png; where the triangles of the directions stand
+ARROW = np.array([[1.6, -1.6, -1.6], [0, 0.8, -0.8]])  # such a triangle: along its direction, and across
 MUTATIONS, STARTS, FILMED = 30, range(1, 5), range(5, 9)  # of heritable.gif: candidates, starts that choose and show
 EVERY = 8  # steps from frame to frame
 
@@ -110,22 +115,32 @@ def ring() -> None:
 
 def heritable() -> None:
     """Draw where ten mutations of two ants end from starts that did not choose them."""
-    figure, panels = pyplot.subplots(1, 2, figsize=(8.4, 4.4), facecolor=shade(FLOOR), sharex=True, sharey=True)
+    from matplotlib.lines import Line2D
+
+    figure, panels = pyplot.subplots(1, 2, figsize=(8.4, 4.9), facecolor=shade(FLOOR), sharex=True, sharey=True)
     for axes, (title, (block, name, toward)) in zip(panels, HERITABLE.items(), strict=True):
         places = np.asarray(read_by_start(RESULTS / f"{block}.h5")[name], np.float64)  # [mutation, start, 2]
         half = places.shape[1] // 2
-        for hue in np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS:
-            away = places[:, :half].mean(axis=1) @ np.array([np.cos(hue), np.sin(hue)])
-            ends, color = places[np.nanargmax(away), half:], shade_of(float(hue))
-            rim = RIM * np.array([np.cos(hue), np.sin(hue)])
-            for end in ends:  # to be read without colours, too
-                axes.plot(*np.stack([rim, end]).T, color=color, linewidth=0.7, alpha=0.45)
+        for number, hue in enumerate(np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS):
+            way = np.array([np.cos(hue), np.sin(hue)])
+            ends = places[np.nanargmax(places[:, :half].mean(axis=1) @ way), half:]
+            color = shade(
+                color_of(float(hue), 0.62 + 0.22 * (number % 2), 0.145)
+            )  # neighbours differ in lightness, too
+            for end in ends:
+                axes.plot(*np.stack([0 * end, end]).T, color=color, linewidth=1, alpha=0.6)
             axes.scatter(*ends.T, s=22, linewidths=0, color=[color])
-            arrow: dict[str, Any] = {"marker": (3, 0, float(np.degrees(hue)) - 90), "s": 90, "linewidths": 0}
-            axes.scatter(*rim, color=[color], **arrow)
-        draw_floor(axes, 38, (10, 20, 30), toward)
+            axes.fill(*(RIM * way[:, None] + np.stack([way, way[::-1] * (-1, 1)], axis=1) @ ARROW), color=color)
+        draw_floor(axes, 1.1 * RIM, (10, 20), toward)
         axes.set_title(title, color=shade(TEXT), size=13)
-    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.01, top=0.92, wspace=0.02)
+    marks = [
+        Line2D(
+            [], [], color=shade(TEXT), marker=">", linestyle="none", label="direction for which a mutation was chosen"
+        ),
+        Line2D([], [], color=shade(TEXT), marker="o", markersize=5, label="where it ends from ten other starts"),
+    ]
+    figure.legend(handles=marks, loc="lower center", ncols=2, frameon=False, labelcolor=shade(TEXT), fontsize=11)
+    figure.subplots_adjust(left=0.01, right=0.99, bottom=0.07, top=0.89, wspace=0.02)
     figure.savefig(PICTURES / "heritable.png", dpi=100, facecolor=shade(FLOOR))
 
 
@@ -137,8 +152,8 @@ def read_mean(mean: str) -> tuple[str, np.ndarray, tuple[np.ndarray, np.ndarray]
 
 
 def walk(robot: str, engine: str) -> tuple[np.ndarray, float]:
-    """Return the limbs, [step, limb, 7], of the trained mean of a film in an engine, and the seconds of a step."""
-    _, parameters, statistics = read_mean(FILMS[robot][0])
+    """Return the limbs, [step, limb, 7], of a trained mean in an engine, and the seconds of a step."""
+    _, parameters, statistics = read_mean(SEEN[robot][0])
     settings = [f"task.engine={engine}", *(["task.device=cpu"] if engine == "mujoco" else []), "task.steps=200"]
     frames: list[np.ndarray] = []
     with closing(configs.load(f"{robot}-maxent-authors", settings).task.open(0)) as task:
@@ -153,7 +168,7 @@ def replica() -> None:
     from matplotlib.patches import Patch
 
     figure, panels = pyplot.subplots(2, len(MOMENTS), figsize=(9, 5.0), layout="constrained", height_ratios=(0.6, 1))
-    for row, robot, (side, reach, words) in zip(panels, SEEN, SEEN.values(), strict=True):
+    for row, robot, (_, side, reach, words) in zip(panels, SEEN, SEEN.values(), strict=True):
         walks = {engine: walk(robot, engine) for engine in ENGINES}
         for panel, moment in zip(row, MOMENTS, strict=True):
             for engine, (_, look) in ENGINES.items():
