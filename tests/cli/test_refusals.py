@@ -125,7 +125,7 @@ REFUSED = [
     (2, "ends in .png", "figure ant ant.h5 -o ant.jpg"),
     (2, "did you mean population.std", "figure sweep cheetah.h5 ant.h5 --by population.sd"),
     (2, "has 0 to 2", "figure ant ant.h5 --generation 3"),
-    (2, "shows all generations", "figure cheetah cheetah.h5 --generation 1"),
+    (2, "--generation is for plane, adaptation-heatmaps, mixture", "figure cheetah cheetah.h5 --generation 1"),
     (3, "two numbers", "figure ant cheetah.h5"),
     (3, "different tasks", "figure locomotion ant.h5 cheetah.h5"),
     (3, "no committed generation", "figure ant empty.h5"),

@@ -20,16 +20,16 @@ from ees_mpi.tasks.interference import Interference
 from ees_mpi.terminal import say_on_stderr
 
 FORMATS = (".png", ".pdf", ".svg")
+SINGLE, SWEEP, CELL = ("generation",), ("by", "metric"), ("cell",)  # options that only some figures have
 
 
 class Recipe(NamedTuple):
-    """How to draw a figure; `draw` takes the open runs and, if it can choose, generations."""
+    """How to draw a figure; `draw` takes the open runs, and options of the request."""
 
     draw: Callable[..., Figure]
     paper: str  # the number of the figure in the paper
     needs: str
-    chooses: bool = False  # True: takes generations
-    groups: bool = False  # True: takes a key, by which it groups the runs, and a metric
+    options: tuple[str, ...] = ()
 
 
 FIGURES = {
@@ -40,23 +40,23 @@ FIGURES = {
     ),
     "maml-training": Recipe(curves.maml_training, "", "runs of a -maml preset, any seeds"),
     "plane": Recipe(
-        positions.plane, "4", "runs or samples with a behaviour of two numbers, such as an ant's; a panel each", True
+        positions.plane, "4", "runs or samples with a behaviour of two numbers, such as an ant's; a panel each", SINGLE
     ),
     "adaptation": Recipe(
         curves.adaptation, "5", "runs of an -adapt preset, with and without --from; a panel for each direction"
     ),
     "adaptation-heatmaps": Recipe(
-        positions.adaptation_heatmaps, "6, S3", "runs of ant-adapt with --from; a row each, a few generations", True
+        positions.adaptation_heatmaps, "6, S3", "runs of ant-adapt with --from; a row each, a few generations", SINGLE
     ),
     "mixture": Recipe(
         partial(positions.plane, by_component=True),
         "7, S4",
         "runs of an ant: single, -mixture and -split; a panel each",
-        True,
+        SINGLE,
     ),
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
-    "sweep": Recipe(curves.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", groups=True),
-    "measure": Recipe(curves.measure, "", "files of ees-mpi measure; a curve for each policy"),
+    "sweep": Recipe(curves.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", SWEEP),
+    "measure": Recipe(curves.measure, "", "files of ees-mpi measure; a curve for each policy", CELL),
     "starts": Recipe(positions.starts, "", "files of ees-mpi measure --starts; a panel for each file, std and axis"),
     "signal": Recipe(curves.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
 }
@@ -117,19 +117,15 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     paths = [path for path in paths if not _skipped(path)]
     if not is_known(name):
         raise ConfigError(f"figure: {unknown(name, [*FIGURES, *ROBOTS])}")
-    recipe, generations, labels = FIGURES[kind], request.generation, request.label
+    recipe, labels = FIGURES[kind], request.label
     target = request.out or Path(f"{name}.png")
     check_writable(target, "-o", FORMATS, paths)
     if not paths:
         raise ConfigError(f"figure {name} needs {recipe.needs}; got no run file")
-    if generations and not recipe.chooses:
-        able = ", ".join(other for other, recipe in FIGURES.items() if recipe.chooses)
-        raise ConfigError(f"figure {name} shows all generations; --generation is for {able}")
-    if (request.by or request.metric) and not recipe.groups:
-        able = ", ".join(other for other, recipe in FIGURES.items() if recipe.groups)
-        raise ConfigError(f"figure {name}: --by and --metric are for {able}")
-    if request.cell != FigureRequest.cell and kind != "measure":
-        raise ConfigError(f"figure {name}: --cell is for measure")
+    for option in (*SINGLE, *SWEEP, *CELL):
+        if getattr(request, option) != getattr(FigureRequest, option) and option not in recipe.options:
+            able = ", ".join(other for other, recipe in FIGURES.items() if option in recipe.options)
+            raise ConfigError(f"figure {name}: --{option} is for {able}")
     if labels and len(labels) != len(paths):
         expected = f"expected one for each of the {len(paths)} run files, in their order"
         raise ConfigError(f"--label: {expected}; got {len(labels)}")
@@ -141,8 +137,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
             check_training(run)
         if kind == "measure":
             _note_unequal(runs)
-        more = ([generations] if recipe.chooses else []) + ([request.by, request.metric] if recipe.groups else [])
-        figure = recipe.draw(runs, *more, *([request.cell] if kind == "measure" else []))
+        figure = recipe.draw(runs, *(getattr(request, option) for option in recipe.options))
         if request.title:
             figure.set_figheight(figure.get_figheight() + 0.3)  # room for it
             figure.suptitle(request.title, fontsize=10)
