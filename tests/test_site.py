@@ -118,7 +118,7 @@ def test_the_page_of_the_api_has_every_member_of_a_strategy_with_ask_and_tell_fi
     shown = make_site.FIRST["Strategy"]
     public = {name for name in vars(ees_mpi.Strategy) if not name.startswith("_")}
     assert shown[:2] == ("ask", "tell") and public <= set(shown)
-    assert set(shown) - public == {"metrics", "sampled"}  # which the instance has
+    assert set(shown) - public == {"sampled"}  # which the instance has
 
 
 def test_signatures_are_those_of_the_functions_and_not_of_their_wrappers() -> None:
