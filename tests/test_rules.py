@@ -1,4 +1,4 @@
-"""The rules of the second and the fourth plan, on numbers that were made up."""
+"""The rules of the second, the fourth and the fifth plan, on numbers that were made up."""
 
 import math
 
@@ -163,6 +163,20 @@ def test_the_table_of_the_plan_waits_for_its_runs_and_then_has_verdicts() -> Non
     table = tables.fourth(rows).splitlines()[2:]
     assert [line.split(" | ")[2] for line in table] == ["holds |"] * 4
     assert "8, 8, 8, 8, 8, 8 |" in table[2] and "p = 0.0022" in table[3]
+
+
+def test_the_table_of_the_fifth_plan_waits_for_its_runs_and_then_has_verdicts() -> None:
+    ant, rows, runs = "ant-maxent-authors-{}-mujoco-seed{{}}", [], []
+    assert tables.fifth(runs, rows).count("not run yet") == 4
+    for seed in rules.STAGES:
+        rows.append(measured(ant.format("staged"), seed, heritable=seed, share=0.3 + seed / 100, reliable_sectors=8))
+        rows.append(measured(ant.format("long"), seed, heritable=2 * seed, share=0.2 + seed / 1000))
+        ring = 0.0 if seed in (15, 16) else 5.0  # of a mean distance of 9
+        runs.append({"run": f"ant-maxent-authors-first-mujoco-seed{seed}", "engine": "mujoco"})
+        runs[-1] |= {f"ring{rules.LATE}": f"{ring}", f"distance{rules.LATE}": "9"}
+    table = tables.fifth(runs, rows).splitlines()[2:]
+    assert [line.split(" | ")[2] for line in table] == ["fails |", "holds |", "holds |", "undecided |"]
+    assert "4 of 6 runs" in table[3]
 
 
 @pytest.mark.parametrize(

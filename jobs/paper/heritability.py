@@ -55,11 +55,6 @@ def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
     return facts | {key: f"{value:.6g}" for key, value in numbers.items()}
 
 
-def is_repeated(row: Row) -> bool:
-    """Return whether a mean was measured a second time: in Bullet, or with all starts choosing parents."""
-    return row["mean"].endswith("-again") or (row["engine"] == "bullet" and row["distance_of_means"] != "")
-
-
 def raw_places(results: Path) -> dict[str, Any]:
     """Read the raw places of all measurements that the blocks keep, by name."""
     return {name: places for path in sorted(results.glob("*.h5")) for name, places in read_by_start(path).items()}

@@ -30,7 +30,9 @@ ONE_RULE: dict[str, tuple[str, ...]] = {
 ARM_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
 MANY = "-many"  # ends the name of a larger sample of a mean that has one already
 LAPTOP = "laptop: "  # begins the names of arms at laptop scale
-ARMS = WORK["arms"]  # of the third and the fourth plan, in the order of the tables
+ARMS = WORK["arms"]  # of the third to the fifth plan, in the order of the tables
+SAME = {"first": "whiten"}  # the fifth plan trains as the third does, with other seeds
+MAIN = ("ranks", "whiten", "own", "four", "long")  # the arms of the ant that the main pages show; further.md has all
 
 
 def early(rows: Sequence[Row], algorithm: str, whose: str, changed: str = "") -> list[Row]:
@@ -166,11 +168,11 @@ def rings(runs: Sequence[Row], ending: str = LATE) -> list[float]:
 
 
 def by_arm(rows: Sequence[Row], name: str, robot: str = "ant") -> dict[str, dict[int, Row]]:
-    """Return the rows of the third and the fourth plan by arm and seed; the column `name` has the name of the run."""
+    """Return the rows of the third to the fifth plan by arm and seed; the column `name` has the name of the run."""
     found: dict[str, dict[int, Row]] = {arm: {} for arm in ARMS[robot]}  # in their order
     for row in sorted(rows, key=lambda row: row["engine"]):  # a measurement in the replica replaces one in Bullet
         match = ARM_RUN.fullmatch(row[name])
-        arm = f"{match[2] or 'ranks'}{match[4] or ''}" if match else ""
+        arm = f"{SAME.get(match[2], match[2] or 'ranks')}{match[4] or ''}" if match else ""
         if match and match[1] == robot and arm in found and (match[2] or int(match[3]) in SIX):
             found[arm][int(match[3])] = row
     return {arm: dict(sorted(runs.items())) for arm, runs in found.items() if runs}
@@ -182,10 +184,12 @@ def replica_arm(measured: Sequence[Row], arm: str, seeds: Sequence[int], robot: 
     return [row for seed, row in found.items() if seed in seeds and row["engine"] == "mujoco"]
 
 
-def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
+def ring_table(rows: Sequence[Row], measured: Sequence[Row], shown: Sequence[str] = tuple(ARMS["ant"])) -> str:
     """Return how many ants of each arm have an even ring in training, and from unseen starts."""
     elsewhere, table = by_arm(measured, "mean"), []
     for arm, runs in by_arm(rows, "run").items():
+        if arm not in shown:
+            continue
         even = sum(rules.has_ring(row, "_last_10") for row in runs.values())
         others = column(elsewhere.get(arm, {}).values(), "ring")
         cells = [f"{even} of {len(runs)}", f"{sum(ring >= rules.RING for ring in others)} of {len(others)}"]
@@ -193,13 +197,16 @@ def ring_table(rows: Sequence[Row], measured: Sequence[Row]) -> str:
     return lines(("how the ant was trained", "even rings", "even from other starts", "distance"), table)
 
 
-def by_training(measured: Sequence[Row], robot: str) -> dict[str, list[Row]]:
-    """Return what 200 mutations do from 20 unseen starts in the replica, by arm; runs before a plan are their own."""
+def by_training(measured: Sequence[Row], robot: str, shown: Sequence[str] = ()) -> dict[str, list[Row]]:
+    """Return what 200 mutations do from 20 unseen starts in the replica, by arm; runs before a plan are their own.
+
+    `shown`: only these arms, and only the runs of a plan.
+    """
     found: dict[str, list[Row]] = {}
     for arm, runs in by_arm(measured, "mean", robot).items():
         for seed, row in sorted(runs.items(), reverse=True):
             before = ", before the plan" if (robot, arm) == ("ant", "four") and seed not in rules.ANTS else ""
-            if row["engine"] == "mujoco":
+            if row["engine"] == "mujoco" and (not shown or (arm in shown and not before)):
                 found.setdefault(f"{ARMS[robot][arm]}{before}", []).append(row)
     return found
 
@@ -296,6 +303,28 @@ def fourth(measured: Sequence[Row]) -> str:
     verdict = rules.when_complete(six, lambda *two: rules.share_verdict(two, over), *share)
     table.append(("cheetah, four own starts: share, and no less heritable variance", shown, verdict))
     return lines(("claim of the fourth plan", "here", "verdict"), table)
+
+
+def fifth(rows: Sequence[Row], measured: Sequence[Row]) -> str:
+    """Return the claims of the fifth plan with its verdicts, which wait for all runs."""
+    staged, long = (replica_arm(measured, arm, rules.STAGES) for arm in ("staged", "long"))
+    table, six = [], len(rules.STAGES)
+    for name, words in (("heritable", "heritable variance"), ("share", "share")):
+        pair = [column(group, name) for group in (staged, long)]
+        shown, verdict = "-", rules.when_complete(six, rules.above_verdict, *pair)
+        if all(pair):
+            shown = f"{rules.ratio(*pair)} times four starts throughout, p = {rules.mann_whitney(*pair)[0]:.2g}"
+        table.append((f"ant, one start, then four: {words}", shown, verdict))
+    sectors = column(staged, "reliable_sectors")
+    shown = f"sectors with a reliable mutation: {', '.join(f'{each:.0f}' for each in sectors)}" if sectors else "-"
+    table.append(
+        ("ant, one start, then four: a reliable ring", shown, rules.when_complete(six, rules.ring_verdict, sectors))
+    )
+    first = [row for seed, row in by_arm(rows, "run").get("whiten", {}).items() if seed in rules.STAGES]
+    even = [rules.has_ring(row) for row in first]
+    verdict = rules.when_complete(six, lambda found: rules.count_verdict(sum(found), six), even)
+    table.append(("ant, one start: an even ring once more", f"{sum(even)} of {len(even)} runs", verdict))
+    return lines(("claim of the fifth plan", "here", "verdict"), table)
 
 
 def means(rows: Sequence[Row], measured: Sequence[Row]) -> str:

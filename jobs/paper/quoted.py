@@ -18,7 +18,7 @@ from blocks import read_block
 from endpoints import Row, column, number, select
 from fidelity import weights_alike
 from page_tables import HELD_OUT, MAXENT, MAXVAR, NAMED, STANDARD
-from rules import ANTS, CHEETAHS, LATE, SIX, group, mann_whitney, over, paired, ratio
+from rules import ANTS, CHEETAHS, LATE, SIX, STAGES, group, mann_whitney, over, paired, ratio
 from scipy.stats import spearmanr
 
 Numbers = dict[str, float]
@@ -79,7 +79,7 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         tables.by_arm(rows, "run"),
         interval("ant.maxvar-over-es", over(maxvar, standard)),
     )
-    for arm in ("ranks", "whiten", "narrow"):
+    for arm in ("ranks", "whiten", "narrow", "wide"):
         runs = arms[arm]
         found[f"ant.{arm}.even"] = sum(map(rules.has_ring, runs.values()))
         found |= limits(f"ant.{arm}.ring", tables.rings([*runs.values()]))
@@ -93,9 +93,9 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     near = {name: column(runs.values(), f"near_origin{LATE}") for name, runs in groups.items()}
     found |= {f"ant.near.{name}": float(np.median(values)) for name, values in near.items()}
     found["ant.near.p"] = mann_whitney(near["ranks"], near["es"])[0]
-    elsewhere = tables.replica_arm(measured, "whiten", SIX)
-    found["ant.whiten.elsewhere"] = sum(value >= rules.RING for value in column(elsewhere, "ring"))
-    found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in zip(SIX, elsewhere, strict=True)}
+    elsewhere = tables.by_arm(measured, "mean")["whiten"]
+    found["ant.whiten.elsewhere"] = sum(value >= rules.RING for value in column(elsewhere.values(), "ring"))
+    found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in elsewhere.items()}
     found |= {f"ant.whiten.ring.{seed}": tables.rings([row])[0] for seed, row in arms["whiten"].items()}
     for arm in ("whiten", "narrow"):
         digests = {row["digest"] for row in arms[arm].values()}
@@ -150,10 +150,11 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     tested = heritability.planned(arms, bullet=False).values()
     found |= limits("cheetah.two.amount", [amount.value for (amount, _), _ in tested])
     found["cheetah.two.amount.p"], found["cheetah.two.share.p"] = (max(each[k][1] for each in tested) for k in (0, 1))
-    ants = {
-        arm: tables.replica_arm(measured, arm, ANTS if arm in ("four", "own") else SIX)
-        for arm in ("whiten", "ranks", "small", "four", "own", "ranks-four", "narrow", "continued")
-    }
+    seeds = dict.fromkeys(("four", "own", "two", "sixteen"), ANTS) | dict.fromkeys(("staged", "long"), STAGES)
+    named = ("whiten", "ranks", "small", "ranks-four", "narrow", "wide", "continued", *seeds)
+    ants = {arm: tables.replica_arm(measured, arm, seeds.get(arm, SIX)) for arm in named}
+    fresh = tables.replica_arm(measured, "whiten", STAGES)
+    ants |= {"fresh": fresh, "one": ants["whiten"] + fresh}  # the fourth plan compares with `whiten` only
     for arm, runs in ants.items():
         for name in ("heritable", "share", "realised", "reliable", "distance", *HELD_OUT):
             found |= limits(f"ant.{arm}.{name}", column(runs, name))
@@ -162,14 +163,13 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         if arm != "four" and runs:
             found |= compared(f"ant.four-over-{arm}", ants["four"], runs, "heritable")
             found |= compared(f"ant.four-over-{arm}.share", ants["four"], runs, "share")
-    found |= compared("ant.ranks-over-whiten.heritable", ants["ranks"], ants["whiten"], "heritable")
+    for first, second in (("ranks", "whiten"), ("staged", "long"), ("fresh", "whiten")):
+        for name in ("heritable", "share"):
+            found |= compared(f"ant.{first}-over-{second}.{name}", ants[first], ants[second], name)
     every = tables.by_arm(measured, "mean")
-    for four, one in (("ranks-four", "ranks"), ("continued", "whiten")):
+    for four, one in (("ranks-four", "ranks"), ("continued", "whiten"), ("staged", "whiten")):
         pairs = [(number(row, "heritable"), number(every[one][seed], "heritable")) for seed, row in every[four].items()]
         found |= limits(f"ant.{four}-over-{one}", [several / single for several, single in pairs])
-    first = [row for row in measured if row["realised"] and not heritability.is_repeated(row)]
-    kept = [(number(row, "realised"), number(row, "share")) for row in first]
-    found |= {"realised.count": len(kept), "realised.above": sum(passed_on > share for passed_on, share in kept)}
     return found | four_starts(rows, measured) | means(rows, measured)
 
 

@@ -84,17 +84,18 @@ def pages() -> dict[str, dict[str, str]]:
         for row in scaling
         if row["ranks"] in (1, 16)  # the figure has all
     ]
+    trained = "how the ant was trained"
     cheetahs: dict[bool, dict[str, list[endpoints.Row]]] = {False: {}, True: {}}  # True: at laptop scale
     for name, runs in tables.by_training(measured, "cheetah").items():
         cheetahs[name.startswith(tables.LAPTOP)][name.removeprefix(tables.LAPTOP)] = runs
     return {
-        "results.md": {"rings": tables.ring_table(rows, measured)},
+        "results.md": {"rings": tables.ring_table(rows, measured, tables.MAIN)},
         "heritability.md": {
-            "ants": tables.grouped("how the ant was trained", tables.by_training(measured, "ant"), tables.INHERITED),
+            "ants": tables.grouped(trained, tables.by_training(measured, "ant", tables.MAIN), tables.INHERITED),
             "cheetahs": tables.grouped("how it was trained", cheetahs[False], tables.INHERITED),
             "chance": tables.by_chance(heritability.with_other_rounding(raw)),
         },
-        "reproduce.md": {"fourth": tables.fourth(measured)},
+        "reproduce.md": {"fourth": tables.fourth(measured), "fifth": tables.fifth(rows, measured)},
         "../../jobs/paper/results/further.md": {
             "one-rule": tables.one_rule(rows),
             "adaptation": tables.adaptation(rows),
@@ -102,6 +103,8 @@ def pages() -> dict[str, dict[str, str]]:
             "bullet": tables.bullet(rows),
             "arms": tables.arms(measured),
             "tests": tables.tests(measured),
+            "ants": tables.grouped(trained, tables.by_training(measured, "ant"), tables.INHERITED),
+            "rings": tables.ring_table(rows, measured),
             "reliable": tables.reliable(measured),
             "laptop": tables.grouped("how it was trained", cheetahs[True], tables.INHERITED),
             "held-out": tables.held_out(measured),

@@ -10,7 +10,7 @@ import numpy as np
 from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, column, directions, facts, read
 from heritability import ARMS, Arms, arms
-from page_tables import RULES, adaptation_groups, adapted, by_training, wrong_side
+from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, wrong_side
 from rules import WHITENED
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid, look
@@ -47,7 +47,7 @@ def draw(results: Path, out: Path) -> list[Path]:
             "mixtures": draw_mixtures(runs),
             "scaling": draw_scaling(scaling),
             "signal": draw_signal(signal),
-            "heritability": draw_ants(by_training(measured, "ant")),
+            "heritability": draw_ants(by_training(measured, "ant", MAIN)),
             "two-starts": draw_two_starts(arms(measured)),
         }
         for name, figure in figures.items():
@@ -294,7 +294,7 @@ def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
         "share": "heritable share\nof the variance",
         "reliable_sectors": "reliable directions,\nof eight",
     }
-    figure, panels = grid(len(numbers), len(numbers), 0.7 + 0.32 * len(groups), sharey=True)
+    figure, panels = grid(len(numbers), len(numbers), 0.7 + 0.4 * len(groups), sharey=True)
     figure.set_figwidth(5.6)
     for panel, (name, title) in zip(panels, numbers.items(), strict=True):
         for place, (training, rows) in enumerate(groups.items()):
@@ -302,7 +302,8 @@ def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
             own = "own" in training
             how = {"color": COLORS["MaxEnt" if own else "MaxVar"], "marker": "o" if own else "D", "linestyle": "none"}
             how |= {"markersize": 4, "label": "starts of their own" if own else "one start for all"}
-            apart = place + 0.12 * (np.arange(len(values)) - (len(values) - 1) / 2)  # equal numbers are seen, too
+            half = min(0.36, 0.06 * (len(values) - 1))
+            apart = place + np.linspace(-half, half, len(values))  # equal numbers are seen, too
             panel.plot(values, apart, clip_on=False, zorder=3, **how)
         panel.set(title=title, xlim=(0, None))
         panel.grid(axis="x", linewidth=0.3)

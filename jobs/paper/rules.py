@@ -1,4 +1,4 @@
-"""The rules of the second and the fourth plan (docs/reproduce.md) as functions, with ratios and their 90 % intervals.
+"""The rules of the second, fourth and fifth plan (docs/reproduce.md) as functions, with ratios and 90 % intervals.
 
 The second plan has the released program's rules, 100 generations and fresh seeds; endpoints are means over generations
 90 to 99. A claim gets a verdict only if all of its planned runs are there. It needs all of its tests, so p values are
@@ -25,6 +25,7 @@ LEAST = 0.67  # of the ratio of the cheetahs' heritable variances
 SECTORS = 8  # of the reliable ring
 CHEETAHS, SIX = range(6, 18), range(6, 12)  # seeds of the second plan; its ants have six
 ANTS = range(9, 15)  # seeds of the fourth plan; its cheetahs have six, too
+STAGES = range(15, 21)  # seeds of the fifth plan
 LATE = "_90_99"
 WHITENED = "L2 0.005, sd 0.7071"  # the released rules with whitening: the settings that differ from the text
 
