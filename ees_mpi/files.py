@@ -79,11 +79,9 @@ def folder_of(target: Path) -> Path:
     return next(folder for folder in target.parents if os.path.lexists(folder))
 
 
-def make_folder(target: Path) -> None:
-    """Create the folder of an output, and those above it, if they are missing, and say so."""
-    if not target.parent.exists():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        say_on_stderr(f"ees-mpi: note: the folder {target.parent} is new\n")
+def say_new(folder: Path) -> None:
+    """Say that the folder of an output was missing."""
+    say_on_stderr(f"ees-mpi: note: the folder {folder} is new\n")
 
 
 def check_not_input(target: Path, option: str, sources: Sequence[Path]) -> None:
@@ -108,12 +106,14 @@ def replaced(target: Path, full_disk: type[EesError] = EesError, overwrite: bool
     fresh, missing = beside(target), [folder for folder in target.parents if not folder.exists()]
     with _stoppable():
         try:
-            make_folder(target)
+            target.parent.mkdir(parents=True, exist_ok=True)
             yield fresh
             if target.exists() and not overwrite:
                 kept = fresh.replace(target.with_stem(f"{target.stem}-{secrets.token_hex(3)}"))
                 raise RunFileError(f"{target} exists now: another process has written it; this result is in {kept}")
             os.replace(fresh, target)
+            if missing:
+                say_new(target.parent)
         except EesError as error:  # the user does not know the temporary name
             error.args = (str(error).replace(fresh.name, target.name),)
             raise

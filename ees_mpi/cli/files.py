@@ -195,7 +195,7 @@ def sweep(
     source: requests.SourceArgument,
     settings: requests.KeyChanges = None,
     seeds: Annotated[Sequence[int], Option("Random seeds, one run each: 0-5 or 1,4,7.", SEEDS)] = (),
-    out: Annotated[Path | None, Option("The folder of the run files.", kinds.FILE, "-o, --out FOLDER")] = None,
+    out: Annotated[Path | None, Option("The folder of the run files.", kinds.FOLDER, "-o, --out FOLDER")] = None,
 ) -> None:
     """Print one `ees-mpi train` command for each run of a sweep.
 
@@ -306,7 +306,7 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
 
 @command()
 def jobs(
-    folder: Annotated[Path | None, Option("Copy them into this folder.", kinds.FILE, "--copy FOLDER")] = None,
+    folder: Annotated[Path | None, Option("Copy them into this folder.", kinds.FOLDER, "--copy FOLDER")] = None,
 ) -> None:
     """List the job scripts and the examples, or copy them."""
     from ees_mpi.commands.jobs import JOBS, copy_jobs, describe, job_files

@@ -12,7 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from ees_mpi import ranks
-from ees_mpi.commands.arguments import FILE, POLICY, PRESET, RUN_FILE, RUN_OR_POLICY, SOURCE, Option, number, options_of
+from ees_mpi.commands import arguments as kinds
+from ees_mpi.commands.arguments import Option, number, options_of
 from ees_mpi.ranks import process
 from ees_mpi.terminal import nobody_reads, plain
 
@@ -44,11 +45,12 @@ class Word(click.ParamType):  # type: ignore[type-arg]
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the presets that the shell can complete a word to; without any, it completes the names of files."""
         names: list[CompletionItem] = []
-        if self.option.kind in (PRESET, SOURCE):
+        if self.option.kind in (kinds.PRESET, kinds.SOURCE):
             from ees_mpi.config import preset_names
 
             names = [CompletionItem(name) for name in preset_names() if name.startswith(incomplete)]
-        files = self.option.kind in (FILE, RUN_FILE, RUN_OR_POLICY, POLICY, PRESET, SOURCE) and not names
+        runs = (kinds.RUN_FILE, kinds.RUN_OR_POLICY, kinds.POLICY, kinds.PRESET, kinds.SOURCE)
+        files = self.option.kind in (kinds.FILE, kinds.FOLDER, *runs) and not names
         return [CompletionItem(incomplete, type="file")] if files else names
 
 

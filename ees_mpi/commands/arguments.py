@@ -182,6 +182,8 @@ def _file(name: str, value: Any) -> Path:
     path = file_name(name, value)
     if str(path).startswith(PREFIX):
         raise ConfigError(f"{name} {path}: {PREFIX} is reserved for trained means; expected another name")
+    if os.fspath(value).endswith("/"):
+        raise ConfigError(f"{name} {value}: this is a folder; expected the name of a file")
     return path
 
 
@@ -201,7 +203,7 @@ DIRECTION = Kind(_direction, metavar="left|right|up|down|45deg")
 TEXT = Kind(lambda name, value: value)
 LABEL = Kind(_text)
 WORDS = Kind(lambda name, value: _text(name, value) if isinstance(value, str) else _names(name, value))
-FILE = Kind(_file, metavar="FILE")
+FILE, FOLDER = Kind(_file, metavar="FILE"), Kind(file_name, metavar="FOLDER")
 RUN_FILE = Kind(lambda name, value: check_no_policy(path_of(value, name)), metavar="RUN.h5")
 RUN_OR_POLICY = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5|POLICY.npz|shelf:NAME")
 POLICY = Kind(_policy, metavar="POLICY")

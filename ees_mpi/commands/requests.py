@@ -50,7 +50,7 @@ NETWORK = (
 Activation = Annotated[str | Sequence[str], Option(NETWORK, kinds.WORDS, "--activation NAME[,NAME...]")]
 MaxHours = Annotated[float | None, Option("Stop after so many hours: save the state, exit code 75.", POSITIVE)]
 Tensorboard = Annotated[
-    Name | None, Option("Write the metrics for TensorBoard into DIR/RUN, too.", FILE, "--tensorboard DIR")
+    Name | None, Option("Write the metrics for TensorBoard into DIR/RUN, too.", kinds.FOLDER, "--tensorboard DIR")
 ]
 Overwrite = Annotated[bool, Option("Replace an existing file.")]
 Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]

@@ -11,7 +11,7 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.files import make_folder
+from ees_mpi.files import say_new
 from ees_mpi.machine import PROGRAM, commit
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
@@ -68,7 +68,9 @@ class RunWriter:
         """
         path = real(path)  # keeps a symbolic link
         with journal.write_errors(path):
-            make_folder(path)
+            if not path.parent.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                say_new(path.parent)
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
