@@ -13,7 +13,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "Run": {
         "train": (
             "ees-mpi train interference-maxent --seed 1",
-            "mpirun -n 4 ees-mpi train cheetah-maxent-laptop --set population.std=0.05 -o run.h5 --resume",
+            "mpirun -n 4 ees-mpi train cheetah-maxent-authors-laptop --set population.std=0.05 -o run.h5 --resume",
         ),
         "resume": ("ees-mpi resume run.h5", "mpirun -n 4 ees-mpi resume run.h5 --generations 200 --max-hours 8"),
         "sample": (

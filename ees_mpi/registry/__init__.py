@@ -156,6 +156,8 @@ def unknown(name: str, known: Any) -> str:
     near = sorted(key for key in names if key.endswith(f".{name}"))  # a key without its section
     here = ELSEWHERE.get(name, "")
     near = near or [key for key in names if key in (here, here.rpartition(".")[2])]
+    words = set(name.split("-"))  # of a preset: those that have all of them
+    near = near or [key for key in names if len(words) > 1 and words <= set(key.split("-"))][:3]
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"

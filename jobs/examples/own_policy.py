@@ -1,7 +1,7 @@
 """Two examples of your own network, for every task that has one: `task.policy = "jobs.examples.own_policy:Rectified"`.
 
-    ees-mpi train cheetah-maxent-laptop --set task.policy=jobs.examples.own_policy:Rectified
-    ees-mpi train cheetah-maxent-laptop --set task.policy=jobs.examples.own_policy:Gated \\
+    ees-mpi train cheetah-maxent-authors-laptop --set task.policy=jobs.examples.own_policy:Rectified
+    ees-mpi train cheetah-maxent-authors-laptop --set task.policy=jobs.examples.own_policy:Gated \\
         --set task.policy_settings.units=32
 
 Run these commands in the folder that holds `jobs`. A policy needs `count`, `initial`, `load` and `act`; see

@@ -20,6 +20,7 @@ LONG = "x" * 300
 OF_STARTS = ("starts=own", "rollouts=3")
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
+    (2, "did you mean gymnasium-ant-maxent-laptop?", "train ant-maxent-laptop"),
     (2, "population.sise: unknown name 'sise'; did you mean size?", f"{TRAIN} --set population.sise=4"),
     (2, "objective.name: unknown name 'maxvax'; did you mean maxvar", f"{TRAIN} --set objective.name=maxvax"),
     (2, "ees-mpi: population.size: expected an even number for", f"{TRAIN} --set population.size=501"),

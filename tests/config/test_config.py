@@ -129,10 +129,10 @@ def test_the_authors_presets_differ_from_the_papers_in_the_known_settings_only(r
 
 
 def test_a_config_with_a_base_has_only_its_own_keys_and_a_new_part_drops_those_of_the_old() -> None:
-    own = 'base = "cheetah-maxent-laptop"\n[objective]\nname = "maxvar"\n[population]\nsize = 8\n'
+    own = 'base = "cheetah-maxent-authors-laptop"\n[objective]\nname = "maxvar"\n[population]\nsize = 8\n'
     found = config.parse(own)
     settings = ("objective.name=maxvar", "population.size=8")
-    assert found.sections() == config.load("cheetah-maxent-laptop", settings).sections()
+    assert found.sections() == config.load("cheetah-maxent-authors-laptop", settings).sections()
     with pytest.raises(ConfigError, match=r"base: unknown name 'cheetah-maxnt'; did you mean cheetah-maxent"):
         config.parse('base = "cheetah-maxnt"')
     with pytest.raises(ConfigError, match=r"objective.bandwidth: unknown name"):

@@ -130,7 +130,7 @@ def test_the_rollouts_of_offspring_are_counted_without_those_of_an_adaptation(ch
 def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:
     small = ("run.generations=1", "population.size=4", "task.steps=20", "noise.size=80000")
     out = tmp_path / "es.h5"
-    done("train", "cheetah-maxent-laptop", *sets(*small), "--from", cheetah, "--out", out)
+    done("train", "cheetah-maxent-authors-laptop", *sets(*small), "--from", cheetah, "--out", out)
     with open_run(out) as run, open_run(cheetah) as source:
         np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])
 
