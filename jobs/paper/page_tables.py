@@ -14,6 +14,7 @@ from rules import LATE, SIX
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 STARTS = {"random": "random network", **{name: f"network of {name}" for name in NAMED}}
 RULES = {"released": "released rules", "text": "text's rules"}
+CHANGED = {rules.WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
 PERCENT = ("share", "realised", "reliable")  # columns of heritability.csv
 HELD_OUT = ("chosen", "same_sector", "same_way", "still_reliable")  # of places.held_out
 INHERITED = {"heritable variance": "heritable", "share": "share", "passed on": "realised"}
@@ -146,9 +147,7 @@ def bullet(rows: Sequence[Row]) -> str:
     for row in select(rows, kind="sample", engine="bullet"):
         if (home := homes.get(row["start_digest"])) and not row["run"].endswith(MANY):
             length = f", {home['generations']} generations" if int(home["generations"]) < 95 else ""
-            changed = home["changed"]
-            named = {rules.WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}
-            whose = RULES.get(home["rules"]) or named.get(changed, f"text's rules but {changed}")
+            whose = RULES.get(home["rules"]) or CHANGED.get(home["changed"], f"text's rules but {home['changed']}")
             groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}{length}", []).append((row, home))
     table = []
     for name, pairs in sorted(groups.items(), reverse=True):

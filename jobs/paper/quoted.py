@@ -237,7 +237,8 @@ def shapes(results: Path) -> Numbers:
     kept = [run for run in read_block(results / "released-d.h5") if "-maxent-" in run.name]
     axes = [np.linalg.eigh(np.cov(run.last.T))[1][:, 1] for run in kept]
     found = {"ant.ranks.axis": float(np.mean([abs(math.degrees(math.atan2(y, x)) % 90 - 45) for x, y in axes]))}
-    found |= {f"kernel.{way}": width * 12**0.5 for way, width in (("ranks", 0.5**0.5), ("narrow", 0.1))}  # in sd
+    spread = 12**-0.5  # the standard deviation of ranks, which are even from -0.5 to 0.5
+    found |= {f"kernel.{way}": width / spread for way, width in (("ranks", 0.5**0.5), ("narrow", 0.1))}
     alike = weights_alike()
     for robot in ("cheetah", "ant"):
         for place, way in enumerate(("ranks", "whiten", "narrow")):
