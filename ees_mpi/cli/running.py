@@ -97,8 +97,6 @@ def measure(
     cell: requests.Cell = 1.0,
     as_json: Annotated[bool, Option("One JSON object instead of the tables.", usage="--json")] = False,
 ) -> None:
-    if not request.target.name:
-        raise ConfigError(f"-o {request.target}: this is a folder; expected the name of a file")
     picture = request.target.with_suffix(".png")
     figures = {"measure": picture}
     if request.starts:

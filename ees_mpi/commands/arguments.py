@@ -182,7 +182,7 @@ def _file(name: str, value: Any) -> Path:
     path = file_name(name, value)
     if str(path).startswith(PREFIX):
         raise ConfigError(f"{name} {path}: {PREFIX} is reserved for trained means; expected another name")
-    if os.fspath(value).endswith("/"):
+    if os.fspath(value).endswith("/") or not path.name:
         raise ConfigError(f"{name} {value}: this is a folder; expected the name of a file")
     return path
 

@@ -106,8 +106,8 @@ REFUSED = [
     (2, "--seeds sets run.seed; leave out --set run.seed", "sweep interference-maxvar --seeds 0-2 --set run.seed=3"),
     (2, "--out text.h5: it is a file; expected a folder", "sweep interference-maxvar --seeds 0-2 --out text.h5"),
     (2, "argument (more); `ees-mpi train --help` lists the options", "train interference-maxvar more"),
-    (2, "--policy .: expected a name that ends in .npz", "adapt cheetah.h5 --direction left --policy . -o a.h5"),
-    (2, "-o .: this is a folder", "measure run.h5 -o ."),
+    (2, "--policy .: this is a folder", "adapt cheetah.h5 --direction left --policy . -o a.h5"),
+    (2, "--out .: this is a folder", "measure run.h5 -o ."),
     (2, "--out runs/: this is a folder", f"{TRAIN} --out runs/"),  # which would be the name of the run file
     (2, "would replace -o p.py", "adapt cheetah.h5 --direction left --policy p.npz -o p.py"),
     (2, "expected 0 to 5", "replay cheetah.h5 --individual 6"),
