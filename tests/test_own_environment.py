@@ -22,8 +22,8 @@ from ees_mpi.analysis.together import MARK, balls
 from ees_mpi.commands.info import read
 from ees_mpi.config import load
 from ees_mpi.errors import ConfigError
-from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.outcomes import Floats
+from ees_mpi.runs.progress import starts_note
 from ees_mpi.tasks import TASKS
 
 CONFIG = """
@@ -96,7 +96,7 @@ def test_train_and_plan_say_which_starts_a_run_uses_if_seeds_matter(own: Path, r
         (["run.seed=3"], "all rollouts start from seed 3; task.starts"),
         (["run.seed=3", "task.reset_seed=5"], "all rollouts start from seed 5; task.starts"),
         (["task.rollouts=2", "task.starts=fixed"], "all individuals have the same 2 starts, in all generations"),
-        (["task.starts=common"], "all individuals have the same 1 start, new ones in each generation"),
+        (["task.starts=common"], "all individuals of a generation have the same 1 start, new ones in each generation"),
         (["task.rollouts=2", "task.starts=own"], "each antithetic pair has 2 starts of its own"),
         (["task.starts=own", "population.antithetic=false"], "each individual has 1 start of its own"),
         (["task.rollouts=2"], "each individual has 2 starts of its own"),

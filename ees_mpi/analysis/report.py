@@ -25,7 +25,7 @@ from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError, TrustError
 from ees_mpi.files import check_writable, written
-from ees_mpi.generation.rollouts import has_one_start
+from ees_mpi.runs.progress import whose_starts
 from ees_mpi.store.reader import Run, is_study, open_run
 from ees_mpi.terminal import clock
 
@@ -122,24 +122,15 @@ def _starts(runs: Sequence[Run]) -> str:
         task = run.config.task
         with suppress(EesError):  # of the user's code, which may not run here
             has_starts = "reset_seed" in task.__struct_fields__ and not task.in_program and task.steps > 1
-            said.add(_shared(run) if has_starts and run.config.population.has_individuals else "")
-    text = said.pop() if len(said) == 1 else ""
-    if not text:
+            said.add(whose_starts(run.config) if has_starts and run.config.population.has_individuals else "")
+    if len(said) != 1 or not (text := said.pop()):
         return ""
+    text = f"{text[0].upper()}{text[1:]}."
     if is_study(runs[0]):
         return f"<p class='faint'>{text}</p>"
     path = shlex.quote(runs[0].path.name) if len(runs) == 1 else "RUN.h5"
     command = f"<code>ees-mpi measure {html.escape(path)} <span>--starts 20</span></code>"
     return f"<p class='faint'>{text} Do mutations do the same from other starts? {command} finds out.</p>"
-
-
-def _shared(run: Run) -> str:
-    task = run.config.task
-    if has_one_start(run.config):
-        return "All rollouts have the same start."
-    count = f"{task.rollouts} start{'s' * (task.rollouts > 1)}"
-    same = f"All individuals of a generation have the same {count}."
-    return same if task.common_starts else f"Individuals have different starts, {task.rollouts} each."
 
 
 def _curves(runs: Sequence[Run], row: str) -> str:

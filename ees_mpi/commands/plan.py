@@ -18,11 +18,11 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
-from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks, gpus
+from ees_mpi.runs.progress import starts_note
 from ees_mpi.store import layout
 from ees_mpi.terminal import clock
 from ees_mpi.update import Update

@@ -57,24 +57,6 @@ def has_one_start(config: Config) -> bool:
     return config.task.rollouts == 1 and config.task.starts in (None, "fixed")
 
 
-def starts_note(config: Config) -> str:
-    """Return a line on the starts that a run uses; empty if they are not known to depend on their seeds."""
-    task = config.task
-    if not task.varied_starts:
-        return ""
-    if has_one_start(config):
-        return f"all rollouts start from seed {task.start_seed(config.run.seed)}; task.starts gives others"
-    count = f"{task.rollouts} start{'s' * (task.rollouts > 1)}"
-    who = "antithetic pair" if config.population.antithetic else "individual"
-    kinds = {
-        "fixed": f"all individuals have the same {count}, in all generations",
-        "common": f"all individuals have the same {count}, new ones in each generation",
-        "own": f"each {who} has {count} of its own, new ones in each generation",
-        None: f"each individual has {count} of its own, new ones in each generation",
-    }
-    return f"{kinds[task.starts]} (task.starts, task.rollouts)"
-
-
 def start_seeds(config: Config, generation: int, index: int) -> list[int]:
     """Return the seed of each rollout of an individual; number N is the unperturbed mean."""
     task, counter = config.task, max(generation, 0)

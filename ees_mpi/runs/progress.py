@@ -10,6 +10,7 @@ from typing import Any, Self, TextIO
 
 from ees_mpi.config import Config
 from ees_mpi.generation.results import Record, starts_warning
+from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks, launched
 from ees_mpi.terminal import clock, pace, plain
@@ -145,3 +146,25 @@ def on_terminal(stream: TextIO) -> bool:
         return True
     closed = getattr(stream, "closed", False)  # a stream of the user may have no `closed`
     return not closed and stream.isatty() and not launched()[0]
+
+
+def starts_note(config: Config) -> str:
+    """Return a line on the starts that a run uses; empty if they are not known to depend on their seeds."""
+    task = config.task
+    if not task.varied_starts:
+        return ""
+    if has_one_start(config):
+        return f"all rollouts start from seed {task.start_seed(config.run.seed)}; task.starts gives others"
+    when = "in all generations" if task.starts == "fixed" else "new ones in each generation"
+    return f"{whose_starts(config)}, {when} (task.starts, task.rollouts)"
+
+
+def whose_starts(config: Config) -> str:
+    """Return which individuals have their starts in common."""
+    task, count = config.task, f"{config.task.rollouts} start{'s' * (config.task.rollouts > 1)}"
+    if has_one_start(config):
+        return "all rollouts have the same start"
+    if task.common_starts:
+        return f"all individuals{' of a generation' * (task.starts == 'common')} have the same {count}"
+    in_pairs = task.starts == "own" and config.population.antithetic
+    return f"each {'antithetic pair' if in_pairs else 'individual'} has {count} of its own"

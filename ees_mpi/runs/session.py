@@ -14,14 +14,13 @@ from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, evaluates_mean, observation_warning, uses_torch
-from ees_mpi.generation.rollouts import starts_note
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks, launched, process
 from ees_mpi.registry.plugins import digests
 from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
-from ees_mpi.runs.progress import CountedOutcomes, Progress
+from ees_mpi.runs.progress import CountedOutcomes, Progress, starts_note
 from ees_mpi.runs.start import PreparedRun, PrepareRun, begin_session
 from ees_mpi.store.layout import axis_sizes
 from ees_mpi.terminal import plain, say

@@ -133,7 +133,7 @@ def test_the_page_says_which_starts_rollouts_share_and_how_to_try_others(cheetah
         said = report._starts([run])
         assert "All rollouts have the same start." in said
         assert f"<code>ees-mpi measure {cheetah.name} <span>--starts 20</span></code>" in said
-        assert "All individuals of a generation have the same 4 starts." in report._starts([several])
+        assert "All individuals have the same 4 starts." in report._starts([several])
         assert report._starts([run, several]) == report._starts([without]) == ""
 
 
