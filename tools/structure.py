@@ -6,8 +6,8 @@ functions count, too, and so do the strings by which parts are loaded ("ees_mpi.
 other in a circle, not by a string, are refused. The order of the tree is the module map in the docstring of
 `ees_mpi/__init__.py`: a room imports only from rooms on lower lines.
 
-It also counts what a user meets: commands, their parameters, keys, presets, kinds of files. These have no limit; the
-table in CONTRIBUTING.md has them for each version. They need an environment that can import ees_mpi.
+It also counts what a user meets: commands, their parameters, keys, presets, kinds of files. These have no limit;
+CONTRIBUTING.md has the most important ones. They need an environment that can import ees_mpi.
 
     tools/structure.py              prints the numbers; exits with 1 if a limit is exceeded
 """
