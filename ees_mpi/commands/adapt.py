@@ -130,9 +130,12 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
                 fold.write_arrays(fresh, attributes, named)
                 if policy and isinstance(task, PolicyTask):
                     _write_policy(policy, task, parent, adapted)
-            mean = np.nanmean(scores["fitness"])
-            said = adapted.sentence.format(direction=direction)
-            say(f"{out}: {said}; mean of {request.evaluations} evaluations {mean:.3f}")
+            said, mean = adapted.sentence.format(direction=direction), np.nanmean(scores["fitness"])
+            starts = f"{request.evaluations} other start{'s' * (request.evaluations > 1)}"
+            say(f"{out}: {said}; from {starts} it went {mean:.3f} on average")
+            if mean <= 0:
+                right = f"only {(scores['fitness'] > 0).sum()} of {request.evaluations} go {direction}"
+                say(f"From other starts it goes another way ({right}); ees-mpi docs heritability says what to do")
             if policy:
                 say(f"{policy}: the adapted policy; {loader_of(policy)} loads it")
             elif isinstance(task, PolicyTask):

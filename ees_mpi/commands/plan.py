@@ -180,7 +180,7 @@ def row_bytes(config: Config) -> int:
 
 def seconds(value: float) -> str:
     """Return a time with its unit."""
-    return f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
+    return f"{value:,.0f} s" if value >= 100 else f"{value:.3g} s" if value >= 1 else f"{value * 1e3:.3g} ms"
 
 
 def estimate(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> dict[str, Any]:

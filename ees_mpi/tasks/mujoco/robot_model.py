@@ -103,7 +103,8 @@ class RobotModel:
 
 def library() -> Any:
     """Import MuJoCo, or raise an error that says how to install it."""
-    mujoco = optional("mujoco", "MuJoCo is missing: pip install 'ees_mpi[mujoco]'")
+    cure = "pip install 'ees_mpi[mujoco]'; the paper's robots also run with --set task.engine=bullet"
+    mujoco = optional("mujoco", f"MuJoCo is missing: {cure}")
     # Otherwise every rank writes MUJOCO_LOG.TXT; a rollout that blows up is marked invalid instead.
     mujoco.set_mju_user_warning(lambda message: None)
     return mujoco
