@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import traceback
 from typing import NoReturn
 
@@ -23,6 +24,8 @@ def main() -> NoReturn:
             os.write(2, b"ees-mpi: interrupted\n")
         os._exit(130)
     except Exception as error:
+        if "ees_mpi.ranks.mpi" in sys.modules:  # its excepthook ends all ranks, which may wait for this one
+            raise
         if refused := failed_import(error):
             leave(str(refused), refused.exit_code)
         leave("".join(traceback.format_exception(error)), 1, name="")

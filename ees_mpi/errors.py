@@ -134,14 +134,16 @@ def optional(module: str, missing: str) -> Any:
 
 
 def failed_import(error: BaseException) -> MissingExtra | None:
-    """Return an error in place of a traceback, if a package was being imported."""
-    frames = (frame for frame, _ in traceback.walk_tb(error.__traceback__) if frame.f_code.co_name == "<module>")
-    names = (frame.f_globals["__name__"].partition(".")[0] for frame in frames)
-    first = next((name for name in names if name not in ("__main__", "ees_mpi")), None)
-    name = (error.name if isinstance(error, ImportError) else None) or first
-    if not name:
+    """Return an error in place of a traceback, if a package of others was being imported."""
+    names = [error.name or ""] if isinstance(error, ImportError) else []
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        code, scope = frame.f_code, frame.f_globals
+        if code.co_name == "<module>" and code.co_filename == scope.get("__file__"):  # not that of an `exec`
+            names.append(scope["__name__"])
+    packages = (name.partition(".")[0] for name in names)
+    package = next((name for name in packages if name not in ("", "__main__", "ees_mpi")), None)
+    if package is None:
         return None
-    package = name.partition(".")[0]
     cure = "load the modules and the environment that it was installed with, or pip install --force-reinstall"
     return MissingExtra(f"{sys.executable} cannot import {package} ({error}); {cure} {package}")
 

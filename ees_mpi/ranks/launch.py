@@ -33,7 +33,8 @@ def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
     if not processes:
         return Ranks(limited=not from_python)
     if os.environ.get("OMPI_MCA_mpi_ft_enable") == "1":
-        raise LaunchError("mpirun --with-ft ulfm: the ranks would wait for one that has died; leave this option out")
+        words = "mpirun --with-ft ulfm: the ranks would wait for one that has died; leave this option out"
+        raise collective(LaunchError(words))
     # Must be set before MPI loads: no UCX messages about windows, and no busy waiting if ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")

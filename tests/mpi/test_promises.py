@@ -15,7 +15,7 @@ import pytest
 from support.breaking import breaking
 from support.own_parts import write
 from support.processes import all_ended, committed, rank_processes, wait_for_text, wait_until
-from support.program import BIN, MPIRUN, TIMEOUT, TINY, command, done, ees, environment, info, run, sets, train
+from support.program import BIN, MPIRUN, TIMEOUT, TINY, command, done, ees, environment, info, python, run, sets, train
 from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
@@ -87,6 +87,30 @@ def test_a_rank_that_stands_still_in_an_exit_handler_ends_the_job_which_is_compl
         assert job.returncode == 1 and all_ended(out), errors
         assert info(out)["complete"] is True, errors
     assert errors.count("Timeout (") == 1 and "MPI_Finalize" not in errors, errors
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("place", "code"),
+    [("ees_mpi.ranks.slices.Slices.__init__", "1 / 0"), ("ees_mpi.update.Update.ask", "exec('1 / 0', {})")],
+    ids=["while MPI starts", "in the job"],
+)
+def test_an_error_of_the_program_itself_on_one_rank_ends_the_job_at_once(tmp_path: Path, place: str, code: str) -> None:
+    """Its time limits are far away: nothing but the end of that rank ends the others."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import os\n"
+        "import ees_mpi.__main__\n"
+        "def fail(*words):\n"
+        f"    {code}\n"
+        "if os.environ['OMPI_COMM_WORLD_RANK'] == '1':\n"
+        f"    import {place.rpartition('.')[0].rpartition('.')[0]}\n"
+        f"    {place} = fail\n"
+        "ees_mpi.__main__.main()\n"
+    )
+    ended = run([*python(program, ranks=2), *breaking(tmp_path / "run.h5", 0, "task.settings.how=none")[1:]])
+    assert ended.returncode not in (0, 2) and "Timeout (" not in ended.stderr, ended.stderr
+    assert ended.stderr.count("ZeroDivisionError") == 1 and "failed and ends the job" in ended.stderr, ended.stderr
 
 
 @pytest.mark.slow

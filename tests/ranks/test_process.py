@@ -1,17 +1,19 @@
 """This process: who started it, by what launchers leave in the environment; and its time limit."""
 
+import importlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from support.own_tasks import Waves
 from support.program import CHECKOUT, TESTS, TINY, ees, environment, python, run, sets
 
 import ees_mpi
-from ees_mpi.errors import LaunchError, collective
+from ees_mpi.errors import LaunchError, collective, failed_import
 from ees_mpi.ranks import Ranks, launch, process, refusal
 from ees_mpi.registry.plugins import forget
 
@@ -182,6 +184,17 @@ def test_a_rank_that_is_refused_alone_says_so_and_ends_the_others(monkeypatch: p
         with pytest.raises(SystemExit, match="3"):
             refusal.end_start(3)
         assert told.read(100) == b"cmd=abort exitcode=3\n"
+
+
+def test_an_error_that_is_not_about_a_package_keeps_its_traceback(tmp_path: Path) -> None:
+    (tmp_path / "code_of_user.py").write_text("def act():\n    exec('1 / 0', {})\n    eval('1 / 0')\n")
+    with mock.patch.object(sys, "path", [str(tmp_path), *sys.path]):
+        code = importlib.import_module("code_of_user")
+    for act in (code.act, lambda: eval("1 / 0"), lambda: importlib.import_module("ees_mpi.nothing")):
+        try:
+            act()
+        except (ZeroDivisionError, ImportError) as error:
+            assert failed_import(error) is None
 
 
 @pytest.mark.parametrize(
