@@ -50,7 +50,11 @@ class Normal(Population, frozen=True):
         return Draw(offset, sign, np.zeros(self.size, np.int32))
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        return np.asarray(self.individuals(learned, draw, [index], noise)[0])
+        mean: Singles = learned["mean"][draw.parent[index]]
+        std = self.stds(learned)
+        z: Singles = noise.row(draw.offset[index], mean.size) * (std if draw.sign[index] > 0 else -std)
+        z += mean
+        return z
 
     def individuals(self, learned: Arrays, draw: Draw, index: Sequence[int], noise: Noise) -> Singles:
         means, std, mine = learned["mean"], self.stds(learned), draw.at(np.array(index, np.int64))

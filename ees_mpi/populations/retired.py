@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ees_mpi.contracts import Population
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Singles
 from ees_mpi.populations.mixture import Mixture
@@ -23,6 +24,8 @@ class Chosen(Normal, frozen=True, kw_only=True):
         if draw.sign[index] == 0:
             return np.array(learned["mean"][draw.parent[index]])
         return super().individual(learned, draw, index, noise)
+
+    individuals = Population.individuals  # that of `Normal` does not know the sign 0
 
     def offspring(self, count: int, std: float | None) -> Normal:
         """Return the population of `count` independent offspring of random ones of the means."""
