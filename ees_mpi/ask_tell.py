@@ -99,7 +99,6 @@ class Strategy:
         parts = {"population": population, "objective": objective, "optimizer": optimizer}
         planned = NO_END if generations is None and config is None else generations
         keys = {"population.size": size, "population.std": std, "run.seed": seed, "run.generations": planned}
-        target = None if record is None else Path(record)
         with computing():
             loop = UserLoop("Strategy")
             with loop.closed_by_errors(), loop.ranks.together():
@@ -112,14 +111,15 @@ class Strategy:
             with loop.closed_by_errors():
                 loop.ranks.check_same(loop_config.to_toml().encode(), "a setting of Strategy")
                 loop_config = as_on_root(loop.ranks, loop_config)
-                recorded = loop.ranks.any(loop.ranks.is_root and target is not None)
+                recorded = loop.ranks.any(loop.ranks.is_root and record is not None)
             with loop.closed_by_errors(), loop.ranks.together():
-                if target is not None and not recorded:
+                if record is not None and not recorded:
                     raise ConfigError("record: rank 0 writes the file; expected record= on all ranks, or on rank 0")
                 configs.check(loop_config)
                 state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
-                here = target if loop.ranks.is_root else None
-                recording = Recording.new(here, state, overwrite) if here else Recording()
+                recording = Recording()
+                if record is not None and loop.ranks.is_root:
+                    recording = Recording.new(record, state, overwrite)
             with loop.closed_by_errors():
                 self._begin(loop, loop_config, state, recording, recorded)
         self._pin_threads()
@@ -396,11 +396,11 @@ class Strategy:
                 following, logged = self._update.tell(self._state, draw, outcomes, ranks)
             dim = self.config.task.behavior_dim
             nothing = {"mean_behavior": np.full(dim, np.nan), "mean_fitness": np.array(np.nan)}
-            described = partial(describe, self.config, self._state, draw, outcomes, ranks)
+            described = partial(describe, self.config, self._state, draw, outcomes)
             later = ranks.size == 1 and not self._recorded  # the entropy may take longer than the update: on demand
-            arrays = {} if later else described()
+            arrays = {} if later else described(ranks)
             self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.plugin_objectives)
-            self._describe = described if later else dict
+            self._describe = partial(described, Ranks()) if later else dict  # the loop may be closed by then
 
         with searching(*self.config.folders, runs=self._run_folders):
             self._loop.call(job, 60 * self.config.run.stall_minutes)

@@ -54,6 +54,12 @@ def check_length(path: Path, option: str, more: str = "") -> None:
         raise ConfigError(f"{f'{option} {longest:.40}...'.strip()}: {expected}")
 
 
+def check_no_folder(name: str, value: str | os.PathLike[str]) -> None:
+    """Raise an error if the name of an output is that of a folder; a Path has no slash at its end any more."""
+    if os.fspath(value).endswith("/") or not Path(value).name:
+        raise ConfigError(f"{name} {value}: this is a folder; expected the name of a file")
+
+
 def check_new(target: Path, overwrite: bool) -> None:
     """Raise a RunFileError if an output exists; the last check, so that `--overwrite` replaces it indeed."""
     if target.exists() and not overwrite:
@@ -96,6 +102,21 @@ def beside(target: Path) -> Path:
     return target.with_name(f".{target.stem}-{secrets.token_hex(6)}.new{target.suffix}")
 
 
+def _linked(fresh: Path, target: Path) -> bool:
+    """Give a file its name, unless another process has taken it; return False if the file system has no links.
+
+    Unlike a rename, a link never replaces a file.
+    """
+    try:
+        os.link(fresh, target)
+    except FileExistsError:
+        kept = fresh.replace(target.with_stem(f"{target.stem}-{secrets.token_hex(3)}"))
+        raise RunFileError(f"{target} exists now: another process has written it; this result is in {kept}") from None
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def replaced(target: Path, full_disk: type[EesError] = EesError, overwrite: bool = True) -> Iterator[Path]:
     """Yield a temporary name to write to, and rename it to `target` at the end; an error leaves no file behind.
@@ -108,10 +129,8 @@ def replaced(target: Path, full_disk: type[EesError] = EesError, overwrite: bool
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             yield fresh
-            if target.exists() and not overwrite:
-                kept = fresh.replace(target.with_stem(f"{target.stem}-{secrets.token_hex(3)}"))
-                raise RunFileError(f"{target} exists now: another process has written it; this result is in {kept}")
-            os.replace(fresh, target)
+            if overwrite or not _linked(fresh, target):
+                os.replace(fresh, target)
             if missing:
                 say_new(target.parent)
         except EesError as error:  # the user does not know the temporary name
@@ -124,8 +143,8 @@ def replaced(target: Path, full_disk: type[EesError] = EesError, overwrite: bool
         finally:
             for left in fresh.parent.glob(f"{glob.escape(fresh.name)}*"):  # with its journal and lock
                 left.unlink(missing_ok=True)
-            with suppress(OSError):  # it is not empty
-                for folder in missing:
+            for folder in missing:
+                with suppress(OSError):  # it was not created, or is not empty
                     folder.rmdir()
 
 

@@ -12,7 +12,8 @@ import pytest
 import threadpoolctl
 from numpy.typing import NDArray
 from support.own_parts import EXAMPLES, MODULES
-from support.program import CHECKOUT, done, ees, forget_modules, info, refusal
+from support.program import CHECKOUT, done, ees, forget_modules, info, python, refusal
+from support.program import run as subprocess_run
 from support.small_runs import trained
 
 import ees_mpi
@@ -79,6 +80,18 @@ def test_metrics_are_computed_when_they_are_wanted_and_are_those_of_a_recorded_l
         run(recorded, 2)
         wanted, also = ([pair for pair in each.metrics.items() if "seconds" not in pair[0]] for each in (es, recorded))
         assert repr(wanted) == repr(also) and "entropy" in es.metrics and len(calls) == 3
+
+
+def test_metrics_can_be_read_after_the_loop_was_closed_under_a_launcher_too(tmp_path: Path) -> None:
+    program = tmp_path / "closed.py"
+    program.write_text(
+        "import numpy as np, ees_mpi\n"
+        "with ees_mpi.Strategy(np.zeros(2), 'maxvar', size=10, std=0.1, seed=1) as es:\n"
+        "    es.tell(es.ask())\n"
+        "print(es.metrics['entropy'])\n"
+    )
+    alone, launched = (subprocess_run(python(program, ranks=ranks)) for ranks in (0, 1))
+    assert alone.stdout == launched.stdout != "" and launched.returncode == 0, launched.stderr
 
 
 def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() -> None:
@@ -347,6 +360,7 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
         (["a"], {}, r"mean: expected \[D\] or \[K, D\] finite numbers: could not convert"),
         (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),
         ([1.0], {"record": "/proc/run.h5"}, "record /proc/run.h5: no file can be written there"),
+        ([1.0], {"record": "runs/"}, "record runs/: this is a folder; expected the name of a file"),
         ([1.0], {"config": {"run": 3}}, "run: expected a table, got 3"),
         ([1.0], {"objective": "maxant"}, "objective.name: unknown name 'maxant'; did you mean"),
         ([1.0], {"objective": 3}, "objective: expected a name, a dict, a settings object or a function of yours"),

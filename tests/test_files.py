@@ -1,15 +1,17 @@
 """Files that are asked for: whole or not there, whatever ends the program."""
 
+import contextlib
 import errno
 import os
 import signal
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 from support.program import TINY, done, sets
 
-from ees_mpi.errors import ConfigError, EesError
+from ees_mpi.errors import ConfigError, EesError, RunFileError
 from ees_mpi.files import beside, check_writable, replaced, written
 
 
@@ -53,6 +55,13 @@ def test_a_path_that_cannot_be_written_is_refused_before_any_work(tmp_path: Path
 
 
 def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> None:
+    make = os.mkdir
+
+    def first_only(*words: Any) -> None:
+        if list(tmp_path.iterdir()):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        make(*words)
+
     target = tmp_path / "run[1]*.h5"
     with pytest.raises(ValueError, match="broken"), replaced(target) as fresh:
         for name in (fresh.name, f"{fresh.name}.journal"):
@@ -67,7 +76,29 @@ def test_a_failure_leaves_no_file_behind_whatever_its_name(tmp_path: Path) -> No
         written(tmp_path / "n" / "x"),
     ):
         pass
+    with (
+        mock.patch("os.mkdir", first_only),
+        pytest.raises(EesError, match="No space"),
+        written(tmp_path / "n" / "n" / "x"),
+    ):
+        pass
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_file_that_another_process_has_written_in_the_meantime_is_not_replaced(tmp_path: Path, links: bool) -> None:
+    target = tmp_path / "x.h5"
+    missing = mock.Mock(side_effect=PermissionError(errno.EPERM, "Operation not permitted"))  # of exFAT and others
+    with contextlib.nullcontext() if links else mock.patch("os.link", missing):
+        with replaced(target, overwrite=False) as fresh:
+            fresh.write_text("first")
+        assert target.read_text() == "first" and list(tmp_path.iterdir()) == [target]
+    with (
+        pytest.raises(RunFileError, match="another process has written it"),
+        replaced(target, overwrite=False) as fresh,
+    ):
+        fresh.write_text("second")
+    assert target.read_text() == "first" and {path.read_text() for path in tmp_path.glob("x-*.h5")} == {"second"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import NO_RUN, ConfigError, RunFileError
-from ees_mpi.files import check_length
+from ees_mpi.files import check_length, check_no_folder
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.signatures import bind, is_single, whole_number
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
@@ -182,8 +182,7 @@ def _file(name: str, value: Any) -> Path:
     path = file_name(name, value)
     if str(path).startswith(PREFIX):
         raise ConfigError(f"{name} {path}: {PREFIX} is reserved for trained means; expected another name")
-    if os.fspath(value).endswith("/") or not path.name:
-        raise ConfigError(f"{name} {value}: this is a folder; expected the name of a file")
+    check_no_folder(name, value)
     return path
 
 

@@ -1,5 +1,6 @@
 """A loop or a function of the user: its config, whose task takes the place of another; and the run file of a loop."""
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from ees_mpi import config as configs
 from ees_mpi.config import Config, with_base, written
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_folder, check_writable
+from ees_mpi.files import check_folder, check_no_folder, check_writable
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
@@ -86,8 +87,10 @@ class Recording:
     sessions: Sequence[Mapping[str, Any]] = ()  # of a file that is resumed
 
     @classmethod
-    def new(cls, path: Path, state: State, overwrite: bool) -> "Recording":
+    def new(cls, name: str | os.PathLike[str], state: State, overwrite: bool) -> "Recording":
         """Check that a new file can be written, and prepare it; it is not made yet."""
+        check_no_folder("record", name)
+        path = Path(name)
         check_folder(path)
         if overwrite:
             check_ours(path)
