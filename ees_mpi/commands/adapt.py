@@ -128,14 +128,15 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             named = {f"{group}/{name}": array for group in groups for name, array in groups[group].items()}
             with replaced(out, RunFileError, request.overwrite) as fresh:
                 fold.write_arrays(fresh, attributes, named)
-                if policy and isinstance(task, PolicyTask):
-                    _write_policy(policy, task, parent, adapted)
+            if policy and isinstance(task, PolicyTask):
+                _write_policy(policy, task, parent, adapted)
             said, mean = adapted.sentence.format(direction=direction), np.nanmean(scores["fitness"])
             starts = f"{request.evaluations} other start{'s' * (request.evaluations > 1)}"
             say(f"{out}: {said}; from {starts} it went {mean:.3f} on average")
             if mean <= 0:
-                right = f"only {(scores['fitness'] > 0).sum()} of {request.evaluations} go {direction}"
-                say(f"From other starts it goes another way ({right}); ees-mpi docs heritability says what to do")
+                right = f"{(scores['fitness'] > 0).sum()} of {request.evaluations}"
+                away = f"on average it does not go towards {direction} from other starts ({right} do)"
+                say(f"note: {away}; ees-mpi docs heritability says why, and what helps")
             if policy:
                 say(f"{policy}: the adapted policy; {loader_of(policy)} loads it")
             elif isinstance(task, PolicyTask):

@@ -76,7 +76,7 @@ def apply(sections: dict[str, Any], setting: Setting) -> None:
     keys = key_of(setting).split(".")
     if "=" not in shown(setting) or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
         meant, value = ELSEWHERE.get(keys[0]), shown(setting).partition("=")[2]
-        example = f"{meant}={value}" if meant else "run.generations=100"
+        example = f"{meant}={value or 'VALUE'}" if meant and "." in meant else "run.generations=100"
         raise ConfigError(f"{shown(setting)}: expected section.key=value, for example {example}")
     value = value_of(setting.partition("=")[2], shown(setting)) if isinstance(setting, str) else setting[1]
     table = sections
