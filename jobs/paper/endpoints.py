@@ -63,7 +63,7 @@ def facts(run: KeptRun) -> Row:
     return {
         "run": run.name,
         "robot": robot_of(task),
-        "engine": {"interference": "none", "mujoco": "mujoco"}.get(task["name"], task.get("engine", "bullet")),
+        "engine": engine_of(task),
         "rules": rules,
         "changed": changed,
         "algorithm": algorithm,
@@ -95,6 +95,11 @@ def robot_of(task: dict[str, Any]) -> str:
     if task["name"] in ("mujoco", "gymnasium"):
         return "gymnasium-cheetah" if "cheetah" in model else "gymnasium-ant"
     return str(task["name"])
+
+
+def engine_of(task: dict[str, Any]) -> str:
+    """Return the engine of the robots of a task."""
+    return {"interference": "none", "mujoco": "mujoco"}.get(task["name"], str(task.get("engine", "bullet")))
 
 
 def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:

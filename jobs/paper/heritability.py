@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from blocks import KeptRun, read_block, read_by_start
-from endpoints import Row, as_csv, read
+from endpoints import Row, as_csv, engine_of, read
 from places import measured, twice
 from rules import Interval, ratio
 
@@ -51,7 +51,7 @@ def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
     if second := start.get("second_generation"):
         numbers |= realised(second[0])
     digest = start["state_sha256"] if name in runs else run.about["state_sha256"]
-    facts = {"mean": mean, "engine": run.config["task"].get("engine", "bullet"), "digest": digest}
+    facts = {"mean": mean, "engine": engine_of(run.config["task"]), "digest": digest}
     return facts | {key: f"{value:.6g}" for key, value in numbers.items()}
 
 

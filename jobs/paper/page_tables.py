@@ -15,9 +15,15 @@ NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 STARTS = {"random": "random network", **{name: f"network of {name}" for name in NAMED}}
 RULES = {"released": "released rules", "text": "text's rules"}
 CHANGED = {rules.WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
-PERCENT = ("share", "realised", "reliable")  # columns of heritability.csv
+PERCENT = ("share", "consistency", "realised", "reliable")  # columns of heritability.csv
 HELD_OUT = ("chosen", "same_sector", "same_way", "still_reliable")  # of places.held_out
 INHERITED = {"heritable variance": "heritable", "share": "share", "passed on": "realised"}
+BOTH_SHARES = {
+    "heritable variance": "heritable",
+    "share, ICC(A,1)": "share",
+    "ICC(C,1)": "consistency",
+    "passed on": "realised",
+}
 ONE_RULE: dict[str, tuple[str, ...]] = {
     "standard ES, L2 0.005": (STANDARD, "released"),
     "MaxEnt, released rules": (MAXENT, "released"),

@@ -7,12 +7,12 @@
 The films show sixteen new mutations of a trained mean. Each is rolled out alone in Bullet, the paper's physics. The
 ring has the positions of the last generation that `jobs/paper/results` keeps of the run that trained the ant.
 
-`heritable.png` has ten mutations of two ants, one trained from one start and one from four: of six runs each, the
-lower of the two in the middle by heritable variance. For each of ten directions it takes the mutation that goes
-farthest that way on average over starts 1 to 10. Lines lead from the centre to where this mutation ends from starts
-11 to 20, and a triangle of their colour points in the direction. `replica.png` has a cheetah and an ant without
-mutation in both engines. `heritable.gif` films three mutations of the second ant from four starts each, in Bullet;
-four other starts have chosen them.
+`heritable.png` has ten mutations of two ants, one trained from one start and one from four: of the twelve runs of the
+one kind and the six of the other, the lower of the two in the middle by heritable variance. For each of ten directions
+it takes the mutation that goes farthest that way on average over starts 1 to 10. Lines lead from the centre to where
+this mutation ends from starts 11 to 20, and a triangle of their colour points in the direction. `replica.png` has a
+cheetah and an ant without mutation in both engines. `heritable.gif` films three mutations of the second ant from four
+starts each, in Bullet; four other starts have chosen them.
 """
 
 import argparse
@@ -43,7 +43,7 @@ FILMS = {  # trained means of the shelf, and options of `replay`
 }
 RING = ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed7")  # the block and the run of the ant of the film
 HERITABLE = {  # of heritable.png: the title of a panel; the block, the measurement, where the radii stand
-    "trained from one start:\nthe directions mix": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed6-starts", 18),
+    "trained from one start:\nthe directions mix": ("ant-ring", "ant-maxent-authors-whiten-mujoco-seed8-starts", 150),
     "trained from four starts:\nmost keep their direction": (
         "ant-starts",
         "ant-maxent-authors-four-mujoco-seed9-starts",
@@ -59,8 +59,8 @@ SEEN = {  # of replica.png: the trained mean, the second axis, half of the width
     "ant": ("ant-maxent-released-seed6", 1, 1.7, "y (from above)"),
 }
 MOMENTS = (0, 1, 2, 3)  # seconds
-DIRECTIONS, RIM = 10, 26  # of heritable.png; where the triangles of the directions stand
-ARROW = np.array([[1.6, -1.6, -1.6], [0, 0.8, -0.8]])  # such a triangle: along its direction, and across
+DIRECTIONS, RIM = 10, 41  # of heritable.png; where the triangles of the directions stand
+ARROW = np.array([[2.4, -2.4, -2.4], [0, 1.2, -1.2]])  # such a triangle: along its direction, and across
 MUTATIONS, STARTS, FILMED = 30, range(1, 5), range(5, 9)  # of heritable.gif: candidates, starts that choose and show
 EVERY = 8  # steps from frame to frame
 
@@ -131,7 +131,7 @@ def heritable() -> None:
                 axes.plot(*np.stack([0 * end, end]).T, color=color, linewidth=1, alpha=0.6)
             axes.scatter(*ends.T, s=22, linewidths=0, color=[color])
             axes.fill(*(RIM * way[:, None] + np.stack([way, way[::-1] * (-1, 1)], axis=1) @ ARROW), color=color)
-        draw_floor(axes, 1.1 * RIM, (10, 20), toward)
+        draw_floor(axes, 1.08 * RIM, (10, 20, 30), toward)
         axes.set_title(title, color=shade(TEXT), size=13)
     marks = [
         Line2D(

@@ -22,6 +22,7 @@ from rules import ANTS, CHEETAHS, LATE, SIX, STAGES, group, mann_whitney, over, 
 from scipy.stats import spearmanr
 
 Numbers = dict[str, float]
+ONE_START = ("ranks", "whiten", "own", "small", "narrow", "wide", "spatial")  # arms of the ant
 
 
 def interval(name: str, found: rules.Interval) -> Numbers:
@@ -93,6 +94,9 @@ def ants(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     near = {name: column(runs.values(), f"near_origin{LATE}") for name, runs in groups.items()}
     found |= {f"ant.near.{name}": float(np.median(values)) for name, values in near.items()}
     found["ant.near.p"] = mann_whitney(near["ranks"], near["es"])[0]
+    found["ant.near.whiten.p"] = mann_whitney(near["whiten"], near["es"])[0]
+    late = [column(arms["long"].values(), f"distance{ending}") for ending in ("_last_10", LATE)]
+    found |= interval("ant.long.growth", rules.paired_ratio(*late))
     elsewhere = tables.by_arm(measured, "mean")["whiten"]
     found["ant.whiten.elsewhere"] = sum(value >= rules.RING for value in column(elsewhere.values(), "ring"))
     found |= {f"ant.whiten.elsewhere.{seed}": number(row, "ring") for seed, row in elsewhere.items()}
@@ -113,7 +117,11 @@ def others(rows: Sequence[Row]) -> Numbers:
         key = f"adapt.{'' if whose == '-' else f'{whose}.'}{name}.{length}"
         found[key] = float(np.mean(tables.adapted(runs)))
         found[f"{key}.wrong"], found[f"{key}.starts"] = tables.wrong_side(runs)
-    found["adapt.same-seeds.wrong"], _ = tables.wrong_side([*group(rows, SIX, "cheetah", MAXENT).values()])
+    same = [*group(rows, SIX, "cheetah", MAXENT).values()]
+    found["adapt.same-seeds"], (found["adapt.same-seeds.wrong"], _) = (
+        float(np.mean(tables.adapted(same))),
+        tables.wrong_side(same),
+    )
     for name in (MAXVAR, MAXENT, "MAML"):
         runs = select(rows, robot="cheetah", algorithm=name, kind="sample", engine="mujoco", std="0.02")
         runs = [row for row in runs if row["rules"] == "released" or name == "MAML"]
@@ -163,13 +171,25 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         if arm != "four" and runs:
             found |= compared(f"ant.four-over-{arm}", ants["four"], runs, "heritable")
             found |= compared(f"ant.four-over-{arm}.share", ants["four"], runs, "share")
-    for first, second in (("ranks", "whiten"), ("staged", "long"), ("fresh", "whiten")):
+    for first, second in (("ranks", "whiten"), ("staged", "long"), ("long", "four"), ("fresh", "whiten")):
         for name in ("heritable", "share"):
             found |= compared(f"ant.{first}-over-{second}.{name}", ants[first], ants[second], name)
-    every = tables.by_arm(measured, "mean")
+    for arm in ("four", "long"):
+        found |= compared(f"ant.{arm}-over-one.distance", ants[arm], ants["one"], "distance")
+        found[f"ant.{arm}.elsewhere"] = sum(value >= rules.RING for value in column(ants[arm], "ring"))
+    every, trained = tables.by_arm(measured, "mean"), tables.by_arm(rows, "run")
+    rings = [every[arm][seed] for arm in ONE_START for seed, row in trained[arm].items() if rules.has_ring(row)]
+    for name in ("share", "realised"):
+        found |= limits(f"ant.even.{name}", column(rings, name))
     for four, one in (("ranks-four", "ranks"), ("continued", "whiten"), ("staged", "whiten")):
-        pairs = [(number(row, "heritable"), number(every[one][seed], "heritable")) for seed, row in every[four].items()]
-        found |= limits(f"ant.{four}-over-{one}", [several / single for several, single in pairs])
+        gains = {
+            seed: number(row, "heritable") / number(every[one][seed], "heritable") for seed, row in every[four].items()
+        }
+        found |= limits(f"ant.{four}-over-{one}", gains.values())
+        found |= {f"ant.{four}-over-{one}.{seed}": gain for seed, gain in gains.items()}
+    for robot in ("ant", "cheetah"):
+        (row,) = (row for row in measured if row["mean"] == f"gymnasium-{robot}-maxent")
+        found |= {f"gymnasium.{robot}.{name}": number(row, name) for name in ("share", "realised")}
     return found | four_starts(rows, measured) | means(rows, measured)
 
 
@@ -181,7 +201,7 @@ def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         for name in ("heritable", "share", "realised", "best_elsewhere"):
             found |= limits(f"cheetah.{arm}.{name}", column(runs.values(), name))
             found[f"cheetah.{arm}.{name}"] = float(np.mean(column(runs.values(), name)))
-    for name in ("heritable", "share"):
+    for name in ("heritable", "share", "best_elsewhere"):
         pair = [[*arms[arm].values()] for arm in ("four", "ranks")]
         found |= compared(f"cheetah.four.over.{name}", *pair, name)
     trained, standard = tables.by_arm(rows, "run", "cheetah")["four"], group(rows, SIX, "cheetah", STANDARD)

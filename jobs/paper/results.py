@@ -103,7 +103,7 @@ def pages() -> dict[str, dict[str, str]]:
             "bullet": tables.bullet(rows),
             "arms": tables.arms(measured),
             "tests": tables.tests(measured),
-            "ants": tables.grouped(trained, tables.by_training(measured, "ant"), tables.INHERITED),
+            "ants": tables.grouped(trained, tables.by_training(measured, "ant"), tables.BOTH_SHARES),
             "rings": tables.ring_table(rows, measured),
             "reliable": tables.reliable(measured),
             "laptop": tables.grouped("how it was trained", cheetahs[True], tables.INHERITED),
