@@ -169,11 +169,15 @@ def refusal(*arguments: object, ranks: int | None = None) -> tuple[int, str]:
 
 
 def refused(*arguments: object) -> tuple[int, str]:
-    """Run a command that must fail with one line, print nothing else, and leave no file in the present folder."""
-    before = sorted(os.listdir())
-    failed = ees(*arguments)
-    assert failed.stderr.startswith("ees-mpi: ") and failed.stderr.count("\n") == 1 and failed.stdout == "", failed
-    assert sorted(os.listdir()) == before
+    """Run a command that must fail with one line, print nothing else, and leave no file in the present folder.
+
+    Other tests work in the checkout at the same time, so a test without a folder of its own gets one.
+    """
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder if Path.cwd() == CHECKOUT else "."):
+        before = sorted(os.listdir())
+        failed = ees(*arguments)
+        assert failed.stderr.startswith("ees-mpi: ") and failed.stderr.count("\n") == 1 and failed.stdout == "", failed
+        assert sorted(os.listdir()) == before
     return failed.returncode, failed.stderr
 
 
