@@ -74,9 +74,10 @@ def summarize(run: Run) -> dict[str, Any]:
 
 
 def _cut(run: Run) -> str:
-    """Return a sentence about a journal that ends within a record, unless a writer may be at work."""
-    alone = bool(run.cut) and lock.is_held(run.path) is False
-    return run.cut if alone and journal.read(run.path).cut else ""  # the last: it may have gone on and ended
+    """Return a sentence about a journal that is cut or missing, unless a writer may be at work."""
+    if not run.cut or lock.is_held(run.path) is not False:
+        return ""
+    return run.cut if journal.read(run.path).cut or not run.sessions() else ""  # it may have gone on and ended
 
 
 def read(path: Path) -> Facts:

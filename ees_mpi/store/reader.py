@@ -236,10 +236,15 @@ class Run(Mapping[str, Series]):
 
     @property
     def cut(self) -> str:
-        """A sentence about a journal that ends within a record, as it does while one is written; empty otherwise."""
+        """A sentence about a journal that ends within a record, as it does while one is written, or that is missing."""
+        beside = journal.path_of(self.path)
+        if not (self._sessions or beside.exists() or is_study(self)):  # a writer begins with a session in its journal
+            return (
+                f"{beside} is missing: if this run was moved or copied, bring both files, or its generations are lost"
+            )
         if self.damage or not self.journal.cut:
             return ""
-        ends = f"{journal.path_of(self.path)} ends within a record"
+        ends = f"{beside} ends within a record"
         return f"{ends}: {self.journal.unread} bytes after generation {self.generations - 1} are ignored"
 
     @property

@@ -105,7 +105,9 @@ def _opened(path: Path) -> h5py.File:
     try:
         opened = OpenedFile(open_plain(real(path)))
     except FileNotFoundError:
-        raise RunFileError(f"{path} does not exist; expected a run file") from None
+        journal = path.with_name(f"{path.name}.journal")
+        moved = f", but {journal} does: move or copy an unfinished run with its journal" if journal.exists() else ""
+        raise RunFileError(f"{path} does not exist{moved}; expected a run file") from None
     try:
         # The writer replaces the file and never changes it in place: no lock is needed. HDF5 would refuse to open it by
         # its name without a lock, while another part of this process has it open with one.

@@ -5,7 +5,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from support.program import TINY, done, info
+from support.program import TINY, done, info, refusal, train
 from support.run_files import assert_same_bits, flipped
 from support.small_runs import walk
 
@@ -85,3 +85,19 @@ def test_an_interrupted_run_whose_file_was_removed_does_not_call_it_saved(tmp_pa
     tiny = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
     with pytest.raises(RunFileError, match="was removed while this run was writing"):
         ees_mpi.train("interference-maxvar", out, settings=tiny, on_generation=remove)
+
+
+def test_a_run_that_was_moved_without_its_journal_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RunWriter, "close", RunWriter.release)  # as a kill does
+    run, moved = tmp_path / "run.h5", tmp_path / "moved.h5"
+    train(run)
+    run.rename(moved)
+    code, line = refusal("resume", run)
+    assert code == 3 and f"{run} does not exist, but {run}.journal does" in line
+    sentence = f"{moved}.journal is missing: if this run was moved or copied, bring both files"
+    assert sentence in str(info(moved)["damage"])
+    journal.path_of(run).rename(journal.path_of(moved))
+    assert info(moved)["damage"] is None and info(moved)["generations"] == 6
+    journal.path_of(moved).unlink()
+    monkeypatch.undo()
+    assert f"warning: {sentence}" in done("resume", moved).stdout
