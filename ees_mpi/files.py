@@ -63,7 +63,8 @@ def check_no_folder(name: str, value: str | os.PathLike[str]) -> None:
 def check_new(target: Path, overwrite: bool) -> None:
     """Raise a RunFileError if an output exists; the last check, so that `--overwrite` replaces it indeed."""
     if target.exists() and not overwrite:
-        raise RunFileError(f"{target} exists already; use --overwrite to replace it, or choose another name")
+        cure = "use --overwrite (in Python: overwrite=True) to replace it, or choose another name"
+        raise RunFileError(f"{target} exists already; {cure}")
 
 
 def check_folder(path: Path) -> None:

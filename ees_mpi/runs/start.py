@@ -91,7 +91,8 @@ class RunToTrain:
         if path.exists() and not self.overwrite and not self.resume and has_results(path):
             configs.check(config)
             check_ours(path)
-            raise RunFileError(f"{path} exists already; use --resume to continue it, --overwrite to start again")
+            cure = "use --resume to continue it, --overwrite to start again (in Python: resume=True, overwrite=True)"
+            raise RunFileError(f"{path} exists already; {cure}")
         begin = starting_point.load(self.start, trust=self.trust) if self.start else None
         if begin and begin.foreign:
             config = policy_fit.fitted(config, begin.foreign)

@@ -67,7 +67,7 @@ def test_train_takes_any_kind_of_config_and_has_the_bits_of_the_command(finished
 
 
 def test_train_continues_a_run_file_with_its_own_config(copied: Path) -> None:
-    with pytest.raises(ees_mpi.RunFileError, match="exists already"):
+    with pytest.raises(ees_mpi.RunFileError, match=r"exists already; use --resume .*in Python: resume=True"):
         ees_mpi.train(copied)
     with ees_mpi.train(copied, resume=True, settings={"run.generations": 7}) as run:
         assert run.path == copied and run.generations == 7 and len(run.sessions()) == 2
