@@ -215,6 +215,11 @@ class Strategy:
         self._state, self._draw = State.from_arrays(named), None
 
     @property
+    def generation(self) -> int:
+        """The number of generations that were told so far."""
+        return self._state.generation
+
+    @property
     def mean(self) -> Singles:
         """The present mean [D], read-only; of a mixture, its means [K, D]. Set it on all ranks to move it."""
         view = (self._state.mean[0] if len(self._state.mean) == 1 else self._state.mean).view()
