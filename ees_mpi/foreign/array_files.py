@@ -166,6 +166,8 @@ def read_sb3(path: Path) -> tuple[Named, list[str], dict[str, Any]]:
     with readable(path, f": {EXPECTED};"):
         check_zip(path, 0)
         with zipfile.ZipFile(path) as file:
+            if not {"data", "policy.pth"} <= {*file.namelist()}:
+                raise RunFileError(f"{path}: {EXPECTED}")
             data, weights = json.loads(file.read("data")), file.read("policy.pth")
     arrays = torch_arrays(io.BytesIO(weights), f"{path}: policy.pth")
     words = data.get("policy_kwargs") if isinstance(data, dict) else None

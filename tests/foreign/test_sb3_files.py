@@ -137,6 +137,8 @@ def test_nothing_is_unpickled_and_damaged_models_are_refused(tmp_path: Path) -> 
                 file.writestr(name, text)
         with pytest.raises(EesError, match=r"expected a model of Stable-Baselines3|more than tensors"):
             policy_files.read(path)
+    with pytest.raises(EesError, match=r"model\.save\(FILE\)$"):  # and no KeyError of the archive
+        policy_files.read(path)
     path.write_bytes(b"no zip")
     with pytest.raises(EesError, match="expected a model of Stable-Baselines3"):
         policy_files.read(path)
