@@ -78,7 +78,7 @@ class Strategy:
     @checks_arguments
     def __init__(
         self,
-        mean: ArrayLike,
+        mean: "ArrayLike",  # a text, so that `help` shows its name and not the long type
         objective: Any = None,
         *,
         size: int | None = None,

@@ -1,6 +1,7 @@
 """`ees_mpi.Strategy`: the algorithm in a loop of the user has the bits of training, and clear errors."""
 
 import gc
+import inspect
 import re
 import sys
 import weakref
@@ -154,6 +155,10 @@ def test_standard_es_needs_no_behaviour_and_others_say_that_they_do() -> None:
     es = small(objective="maxvar")
     with pytest.raises(TaskError, match="not None"):
         es.tell(fitness=simulate(es.ask())[:, 0])
+
+
+def test_help_names_the_type_of_the_mean_in_one_word() -> None:
+    assert str(inspect.signature(ees_mpi.Strategy)).startswith("(mean: 'ArrayLike', objective")
 
 
 def test_an_empty_vector_and_names_of_other_programs_are_told() -> None:
