@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -24,6 +25,11 @@ from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import tables
 from ees_mpi.store import checks
 from ees_mpi.store.reader import Run, is_study, open_run, starting_note
+
+KINDS = (
+    "expected a policy: a run file, .npz, .zip of Stable-Baselines3, .pt, .safetensors, shelf:NAME or module:function. "
+    "A plain pickle is refused, because reading it can run code"
+)
 
 
 @dataclass(frozen=True)
@@ -112,6 +118,10 @@ def load(source: PolicySource, label: str = "", generation: int | None = None, t
         if generation is not None:
             raise ConfigError(f"{path}: an exported policy has one generation; leave out {generation}")
         return read_policy(path)
+    other = isinstance(source.policy, str) and path.suffix not in (".h5", ".toml")
+    if other and path.is_file() and not h5py.is_hdf5(path):
+        meant = f"did you mean {path.with_suffix('')}:FUNCTION?" if path.suffix == ".py" else KINDS
+        raise RunFileError(f"{path} is not a readable HDF5 file; {meant}")
     with open_run(path, trust) as run:
         if run.generations == 0 and generation is None:
             raise RunFileError(f"{path} has no committed generation yet")

@@ -87,6 +87,9 @@ REFUSED = [
     (3, "No such file", "measure net.pt --task cheetah-maxent"),
     (2, "ees-mpi: expected --task PRESET or --task FILE.toml", "measure net.pt"),
     (2, "calling it raised TypeError", "measure json:loads --task cheetah-maxent"),
+    (3, "expected a policy: a run file, .npz, .zip of Stable-Baselines3", "measure model.pkl --task cheetah-maxent"),
+    (3, "did you mean boat:FUNCTION?", "measure boat.py"),
+    (3, "text.h5 is not a readable HDF5 file; expected a run file", "measure text.h5"),
     (2, "ends in .csv", "export cheetah.h5 --csv -o x.npz"),
     (2, "either --policy or --csv", "export cheetah.h5 --csv --policy"),
     (2, "ends in .npz", "export cheetah.h5 --policy -o p.txt"),
@@ -171,7 +174,8 @@ def folder(finished: Path, cheetah: Path, ant: Path, tmp_path_factory: pytest.Te
     for name in ("pipe.h5", "pipe.npz", "pipe.toml"):
         os.mkfifo(place / name)
     deep = "a=" + "[" * 5000 + "]" * 5000
-    texts = {"deep.toml": deep, "wrong.toml": "[run", "text.h5": "hello", "nothing.h5": ""}
+    texts = {"deep.toml": deep, "wrong.toml": "[run", "text.h5": "hello"}
+    texts |= dict.fromkeys(("nothing.h5", "model.pkl", "boat.py"), "")
     for name, text in texts.items():
         (place / name).write_text(text)
     for name in ("sub", "sub.h5"):
