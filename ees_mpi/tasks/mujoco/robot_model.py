@@ -101,10 +101,9 @@ class RobotModel:
         raise NotImplementedError
 
 
-def library() -> Any:
-    """Import MuJoCo, or raise an error that says how to install it."""
-    cure = "pip install 'ees_mpi[mujoco]'; the paper's robots also run with --set task.engine=bullet"
-    mujoco = optional("mujoco", f"MuJoCo is missing: {cure}")
+def library(instead: str = "") -> Any:
+    """Import MuJoCo, or raise an error that says how to install it; `instead`: words on what works without it."""
+    mujoco = optional("mujoco", f"MuJoCo is missing: pip install 'ees_mpi[mujoco]'{instead}")
     # Otherwise every rank writes MUJOCO_LOG.TXT; a rollout that blows up is marked invalid instead.
     mujoco.set_mju_user_warning(lambda message: None)
     return mujoco

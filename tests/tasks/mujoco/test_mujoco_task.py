@@ -1,12 +1,16 @@
 import math
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.mujoco.replica.robots import replica_model
 from ees_mpi.tasks.mujoco.robot_model import library
 from ees_mpi.tasks.mujoco.task import Mujoco
 from ees_mpi.tasks.mujoco.walker import MujocoWalker
@@ -150,6 +154,14 @@ def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     assert build(model=own, root="arm").layers[0] == 6
 
 
+def test_only_the_robots_of_the_paper_are_said_to_run_without_mujoco(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    for call, said in ((partial(replica_model.__wrapped__, "ant"), True), (library, False)):
+        with pytest.raises(MissingExtra) as error:
+            call()
+        assert "[mujoco]" in str(error.value) and ("task.engine=bullet" in str(error.value)) == said
+
+
 def test_a_run_carries_the_text_of_an_own_model(own: str) -> None:
     task = build(model=own, root="cart").resolved()
     before = evaluate(task)
@@ -162,7 +174,6 @@ def test_a_run_carries_the_text_of_an_own_model(own: str) -> None:
 @pytest.mark.slow
 def test_filming_changes_no_bits() -> None:
     from ees_mpi.contracts import View
-    from ees_mpi.errors import MissingExtra
 
     task = build(model="ant", steps=4)
     try:

@@ -138,7 +138,8 @@ class ReplicaModel(RobotModel):
 @lru_cache(maxsize=2)
 def replica_model(robot: str) -> ReplicaModel:
     """Compile a robot, cheetah or ant."""
-    model = library().MjModel.from_xml_string(XML[robot]())
+    instead = "; the paper's robots also run with --set task.engine=bullet"
+    model = library(instead).MjModel.from_xml_string(XML[robot]())
     ones, rules = np.ones(model.nu, np.float32), bullet.rules_of(robot, model)
     height = None if rules.planar else (bullet.LOWEST, float("inf"))
     axes = 1 if rules.planar else 2
