@@ -75,8 +75,9 @@ def apply(sections: dict[str, Any], setting: Setting) -> None:
     """Set one key in the tables; the value of a text is TOML, or else plain text."""
     keys = key_of(setting).split(".")
     if "=" not in shown(setting) or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
-        meant, value = ELSEWHERE.get(keys[0]), shown(setting).partition("=")[2]
-        example = f"{meant}={value or 'VALUE'}" if meant and "." in meant else "run.generations=100"
+        whole, value = 1 < len(keys) <= DEEPEST and all(keys), shown(setting).partition("=")[2]  # only "=" is missing
+        meant = shown(setting) if whole else ELSEWHERE.get(keys[0], "")
+        example = f"{meant}={value or 'VALUE'}" if "." in meant else "run.generations=100"
         raise ConfigError(f"{shown(setting)}: expected section.key=value, for example {example}")
     value = value_of(setting.partition("=")[2], shown(setting)) if isinstance(setting, str) else setting[1]
     table = sections

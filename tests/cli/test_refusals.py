@@ -42,6 +42,7 @@ REFUSED = [
     (2, "did you mean fitness?", f"{TRAIN} --set objective.name=es"),
     (2, "for example population.size=", f"{TRAIN} --set popsize=100"),
     (2, "for example optimizer.lr=VALUE", f"{TRAIN} --set lr"),
+    (2, "for example population.std=VALUE", f"{TRAIN} --set population.std"),
     (2, "for example run.generations=100", f"{TRAIN} --set es=3"),
     (2, "did you mean size?", f"{TRAIN} --set population.popsize=100"),
     (2, "--max-hours: expected a positive number between 1e-30 and 1e+30, got inf", f"{TRAIN} --max-hours inf"),
