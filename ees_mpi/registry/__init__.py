@@ -158,6 +158,8 @@ def unknown(name: str, known: Any) -> str:
     near = near or [key for key in names if key in (here, here.rpartition(".")[2])]
     words = set(name.split("-"))  # of a preset: those that have all of them
     near = near or [key for key in names if len(words) > 1 and words <= set(key.split("-"))][:3]
+    near = near or difflib.get_close_matches(name, names)
+    near = near or [key for key in names if len(key) > 2 and name.startswith(key)]  # env of enviroment
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"

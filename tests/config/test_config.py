@@ -53,6 +53,7 @@ gymnasium.register("NoSpaces-v0", gymnasium.Env)
         ("adaptation_lr", {**MAML, "maml": {"lr": 0.1}}),
         ('method = "maml" has no such section', {**MAML, "objective": {"name": "maxent"}}),
         ("task.behavior: .*did you mean final_observation", env(behavior="final_observaton")),
+        (r"task.enviroment: .*did you mean env\?", env(enviroment="Ant-v5")),
         ("has no MuJoCo body 'tors'", env("HalfCheetah-v5", behavior="final_xy", body="tors")),
         (r"expected numbers below 4, got \[9\]", env(components=[9])),
         ("'x' is not in the info", env(behavior="mean_info", info_key="x")),
