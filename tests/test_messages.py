@@ -45,7 +45,12 @@ class Short(gymnasium.Env):
     def step(self, action):
         return np.zeros(3, np.float32), 0.0, False, False, {}
 
+class Bare(Short):
+    def reset(self, seed=None, options=None):
+        return np.zeros(4, np.float32)
+
 gymnasium.register("Short-v0", Short, disable_env_checker=True)
+gymnasium.register("Bare-v0", Bare, disable_env_checker=True)
 
 def two(rollout):
     return rollout.observations[-1][:2]
@@ -76,6 +81,8 @@ def folder(inside: Path) -> Path:
     [
         (["task.behavior=final_xy"], "final_xy: CartPole-v1 has no MuJoCo bodies; expected final_obs", "NoneType"),
         (["task.env=mine:Short-v0"], r"Short-v0: an observation has the shape \(3,\); expected \(4,\)", "gener"),
+        (["task.env=mine:Bare-v0"], r"shape \(\); .* does reset\(\) return \(observation, info\)\?$", "gener"),
+        (["task.env=mine:Absent-v0"], "The module mine was imported and does not register it$", "needs its module"),
         (["task.hidden=[4,0]"], r"task.hidden\[1\]: expected int >= 1, got 0$", "population"),
     ],
 )

@@ -54,8 +54,10 @@ def make(env: str, settings: dict[str, Any], **more: Any) -> Any:
     except gymnasium.error.DependencyNotInstalled as error:
         raise MissingExtra(f"task.env {env!r}: {error}; for MuJoCo: pip install 'ees_mpi[mujoco]'") from None
     except gymnasium.error.UnregisteredEnv as error:
-        hint = f" An environment of your own or of another package needs its module in front: module:{env}"
-        raise ConfigError(f"task.env {env!r}: {error}{'' if ':' in env else hint}") from None
+        hint = f"An environment of your own or of another package needs its module in front: module:{env}"
+        if ":" in env:
+            hint = f"The module {env.partition(':')[0]} was imported and does not register it"
+        raise ConfigError(f"task.env {env!r}: {error} {hint}") from None
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         if "render_mode" in more and "render_mode" in str(error):  # of an environment without this argument
             raise ConfigError(f"task.env {env!r} cannot be drawn: it takes no render_mode") from None
@@ -71,7 +73,8 @@ def flattened(env: str, observation: Any, shape: tuple[int, ...]) -> Singles:
     row = np.asarray(observation, np.float32).reshape(-1)
     if row.size != math.prod(shape):
         got = np.shape(observation)
-        raise PluginError(f"task.env {env}: an observation has the shape {got}; expected {shape}")
+        hint = "; does reset() return (observation, info)?" if got == shape[1:] else ""  # got: one row of it
+        raise PluginError(f"task.env {env}: an observation has the shape {got}; expected {shape}{hint}")
     return row
 
 
