@@ -83,7 +83,7 @@ def axis_names(run: Run) -> list[str]:
     count = position_dim(run)
     if has_positions(run):
         return [f"final {axis}" for axis in "xyz"[:count]]
-    behavior = str(getattr(task, "behavior", "behavior"))
+    behavior = str(getattr(task, "behavior", "behaviour"))
     name = behavior.rpartition(":")[2].replace("_", " ")
     if behavior in ("final_info", "mean_info"):
         name = name.replace("info", plain(task.info_key))

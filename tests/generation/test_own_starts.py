@@ -147,7 +147,7 @@ def test_the_figure_shows_the_first_numbers_of_a_behaviour_that_is_no_place(tmp_
         found = facts(measured)[0]
         *panels, bar = starts([measured]).axes
         alone = [heritability(places_of(measured, 0)[..., [number]])["heritable"] for number in range(10)]
-    assert len(panels) == 8 and "behavior[7]" in panels[7].get_title() and bar.get_ylabel() == "behaviour"
+    assert len(panels) == 8 and "behaviour[7]" in panels[7].get_title() and bar.get_ylabel() == "behaviour"
     assert found["heritable"] == pytest.approx(sum(alone)) and max(alone) > 2 * min(alone)
 
 
