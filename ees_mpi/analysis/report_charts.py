@@ -73,7 +73,8 @@ def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = Fals
         panel.yaxis.set_major_formatter("{x:g}")  # that of matplotlib writes powers of ten as mathematics
         panel.yaxis.set_minor_formatter("")
     _name_rows(panel, at)
-    keys = " ".join(f"{key(place)}{html.escape(name)}" for place, name in enumerate(lines)) if legend else ""
+    named = [f"<span class='nowrap'>{key(place)}{html.escape(name)}</span>" for place, name in enumerate(lines)]
+    keys = " ".join(named) if legend else ""
     more = " (logarithmic)" if logarithmic else ""
     return f"<figure><b>{html.escape(title)}</b>{more}{keys}{_svg(figure, panel)}</figure>"
 

@@ -120,6 +120,12 @@ def test_the_name_of_a_file_cannot_break_the_page(cheetah: Path, tmp_path: Path)
     assert "<b>&$" not in text and "&lt;b&gt;&amp;$data" in text and text.count('id="data"') == 1
 
 
+def test_an_entry_of_a_legend_is_not_broken_into_lines() -> None:
+    with drawing(LOOK):
+        page = report_charts.chart("seconds", {"slowest rank": [np.arange(3.0)]}, legend=True)
+    assert re.search("<span class='nowrap'><span [^>]*></span>slowest rank</span>", page)
+
+
 def test_a_logarithmic_axis_has_plain_numbers() -> None:
     with drawing(LOOK):
         page = report_charts.chart("norm", {"a": [np.array([1e-3, 0.1, 10.0])]})
