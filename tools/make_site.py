@@ -42,7 +42,7 @@ NAMES = {  # the names of the API, by heading
 }
 FIRST = {  # the members of a class in the order in which a reader needs them, not in that of the source
     "Strategy": (
-        *("ask", "tell", "mean", "metrics", "state", "resume", "close", "normaliser", "sampled", "seeds"),
+        *("ask", "tell", "mean", "generation", "metrics", "state", "resume", "close", "normaliser", "sampled", "seeds"),
         *("rows", "gather", "draw", "noise", "rank"),
     )
 }
