@@ -124,9 +124,8 @@ def heritable() -> None:
         for number, hue in enumerate(np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS):
             way = np.array([np.cos(hue), np.sin(hue)])
             ends = places[np.nanargmax(places[:, :half].mean(axis=1) @ way), half:]
-            color = shade(
-                color_of(float(hue), 0.62 + 0.22 * (number % 2), 0.145)
-            )  # neighbours differ in lightness, too
+            lightness = 0.62 + 0.22 * (number % 2)  # neighbours differ in it, too
+            color = shade(color_of(float(hue), lightness, 0.145))
             for end in ends:
                 axes.plot(*np.stack([0 * end, end]).T, color=color, linewidth=1, alpha=0.6)
             axes.scatter(*ends.T, s=22, linewidths=0, color=[color])

@@ -118,10 +118,8 @@ def others(rows: Sequence[Row]) -> Numbers:
         found[key] = float(np.mean(tables.adapted(runs)))
         found[f"{key}.wrong"], found[f"{key}.starts"] = tables.wrong_side(runs)
     same = [*group(rows, SIX, "cheetah", MAXENT).values()]
-    found["adapt.same-seeds"], (found["adapt.same-seeds.wrong"], _) = (
-        float(np.mean(tables.adapted(same))),
-        tables.wrong_side(same),
-    )
+    found["adapt.same-seeds"] = float(np.mean(tables.adapted(same)))
+    found["adapt.same-seeds.wrong"], _ = tables.wrong_side(same)
     for name in (MAXVAR, MAXENT, "MAML"):
         runs = select(rows, robot="cheetah", algorithm=name, kind="sample", engine="mujoco", std="0.02")
         runs = [row for row in runs if row["rules"] == "released" or name == "MAML"]

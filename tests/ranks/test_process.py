@@ -191,10 +191,9 @@ def test_an_error_that_is_not_about_a_package_keeps_its_traceback(tmp_path: Path
     with mock.patch.object(sys, "path", [str(tmp_path), *sys.path]):
         code = importlib.import_module("code_of_user")
     for act in (code.act, lambda: eval("1 / 0"), lambda: importlib.import_module("ees_mpi.nothing")):
-        try:
+        with pytest.raises((ZeroDivisionError, ImportError)) as error:
             act()
-        except (ZeroDivisionError, ImportError) as error:
-            assert failed_import(error) is None
+        assert failed_import(error.value) is None
 
 
 @pytest.mark.parametrize(
