@@ -13,8 +13,8 @@ So the value is the method-of-moments estimate, and autograd computes the score-
     scg.estimate(variance).backward()
     print(variance, scg.dot(variance))
 
-Write functions for one sample: torch.exp(z), z * 2, or apply(function, z, theta). Pass parameters that need a gradient
-as arguments, so that they are part of the graph.
+Write functions for one sample: torch.exp(z), z * 2, or apply(function, z, theta). An array of numpy is a constant; the
+functions of numpy refuse nodes. Pass parameters that need a gradient as arguments, so that they are part of the graph.
 """
 
 from ees_mpi.errors import GraphError, MissingExtra

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,11 +71,15 @@ class Node:
     __truediv__, __rtruediv__ = _operator("/", operator.truediv)
     __pow__, __rpow__ = _operator("**", operator.pow)
 
+    __array_ufunc__ = None  # so that `array * node` calls `__rmul__`, and np.exp(node) raises
+
     def __neg__(self) -> "Node":
         return apply(operator.neg, self, name="-")
 
     def __getitem__(self, index: Any) -> "Node":
         return apply(operator.getitem, self, index, name="item")
+
+    __iter__ = None  # the length is not known here, so that Python would call `__getitem__` for ever
 
 
 class Leaf(Node):
@@ -205,9 +210,10 @@ class Expectation(Node):
 
 
 def apply(function: Callable[..., Tensor], *args: Any, name: str | None = None) -> Node:
-    """Return a node for a function of nodes, tensors and constants; the function gets one sample of each node."""
+    """Return a node for a function of nodes, tensors, arrays and constants; it gets one sample of each node."""
     if not any(isinstance(arg, Node) for arg in args):
         raise GraphError(f"apply({function!r}, ...): expected at least one node among its arguments, got {args!r}")
+    args = tuple(torch.tensor(arg) if isinstance(arg, (np.ndarray, np.generic)) else arg for arg in args)
     inputs = [Input(f"tensor{list(arg.shape)}", arg) if isinstance(arg, Tensor) else arg for arg in args]
     return Deterministic(name or str(getattr(function, "__name__", "function")), function, inputs)
 

@@ -173,6 +173,20 @@ def test_a_constant_or_a_tensor_may_stand_on_either_side() -> None:
     torch.testing.assert_close(value, ((1 - x) / (2 * x) + 1 / x - 2 * x + (2 - x)).mean())
 
 
+def test_an_array_of_numpy_is_a_constant_on_either_side() -> None:
+    z = scg.Stochastic("z", torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.zeros(2))
+    weights = np.array([2.0, 3.0])
+    for node in (weights * z, z * weights, np.float64(2.0) * z * (weights / 2)):
+        assert float(scg.estimate(scg.expect(torch.sum(node), over=z))) == 13.0
+    with pytest.raises(TypeError, match="__array_ufunc__"):
+        np.sum(weights * z)  # functions of numpy are refused
+
+
+def test_iterating_over_a_node_raises() -> None:
+    with pytest.raises(TypeError, match="not iterable"):
+        list(variable("z", draws(12, 10), parameter()))
+
+
 def test_torch_functions_take_nodes_and_options() -> None:
     mu, z = parameter(), draws(13, 20, 4)
     node = scg.Stochastic("z", z, normal(z, mu).sum(1))
