@@ -120,8 +120,11 @@ def callers(error: BaseException) -> str:
     return "".join(traceback.format_list([frame for frame in frames if not frame.filename.startswith(ours)]))
 
 
-def optional(module: str, missing: str) -> Any:
-    """Import a module of an extra; raise a MissingExtra with the sentence `missing` if that fails."""
+def optional(module: str, missing: str, broken: str = "") -> Any:
+    """Import a module of an extra; raise a MissingExtra if that fails, with a sentence.
+
+    missing: the sentence if there is no such package; broken: the one if the package is there and fails
+    """
     try:
         return importlib.import_module(module)
     except Exception as error:  # a broken package raises an error of any kind
@@ -130,7 +133,8 @@ def optional(module: str, missing: str) -> Any:
             if isinstance(cause, KeyboardInterrupt):  # a module in C++ makes Ctrl-C an ImportError
                 raise cause from None
         absent = isinstance(error, ModuleNotFoundError) and module.startswith(error.name or module)
-        raise MissingExtra(missing if absent else f"{missing}; the one that is here fails: {error}") from None
+        broken = broken or f"{missing}; the one that is here fails"
+        raise MissingExtra(missing if absent else f"{broken}: {error}") from None
 
 
 def failed_import(error: BaseException) -> MissingExtra | None:

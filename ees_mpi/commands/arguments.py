@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
-from ees_mpi.errors import NO_RUN, ConfigError, RunFileError
+from ees_mpi.errors import NO_RUN, ConfigError, RunFileError, TrustError
 from ees_mpi.files import check_length, check_no_folder
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.signatures import bind, is_single, whole_number
@@ -266,15 +266,18 @@ def checked(request: R) -> R:
 def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
     """Turn a function of a request into one that has the request's fields as its arguments, and checks them.
 
-    It computes with one thread, and leaves `sys.path` as it was.
+    It computes with one thread, and leaves `sys.path` as it was. The traceback of a wrong argument or file ends here.
     """
 
     def wrap(act: Callable[[R], T]) -> Callable[P, T]:
         @wraps(act)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
-            bound = bind(act.__name__, signature, args, kwargs)
-            with computing():
-                return act(checked(request(*bound.args, **bound.kwargs)))
+            try:
+                bound = bind(act.__name__, signature, args, kwargs)
+                with computing():
+                    return act(checked(request(*bound.args, **bound.kwargs)))
+            except (ConfigError, RunFileError, TrustError) as error:
+                raise error.with_traceback(None) from error.__cause__
 
         signature = inspect.signature(request)
         plain = [

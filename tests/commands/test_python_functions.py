@@ -171,6 +171,13 @@ def test_wrong_arguments_are_config_errors(options: dict[str, Any], message: str
         ees_mpi.train("interference-maxvar", **options)
 
 
+def test_the_traceback_of_a_wrong_argument_shows_the_line_of_the_user_and_one_of_ours() -> None:
+    for call in (lambda: ees_mpi.train("no-such-preset"), lambda: ees_mpi.sample("absent.h5", 4)):
+        with pytest.raises(ees_mpi.EesError) as error:
+            call()
+        assert [entry.path.name for entry in error.traceback][2:] == ["arguments.py"]
+
+
 def test_settings_keep_their_types() -> None:
     settings = {"task.settings": {'a "b"': [1, 2.5, True, "x\ty"], "n": np.int64(3), "p": Path("p")}}
     config = ees_mpi.load_config(CONFIG, {**settings, "population.std": np.float64(0.25)})

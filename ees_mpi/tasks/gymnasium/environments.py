@@ -52,7 +52,7 @@ def make(env: str, settings: dict[str, Any], **more: Any) -> Any:
             warnings.simplefilter("ignore")
             return gymnasium.make(env, **{**settings, **more})
     except gymnasium.error.DependencyNotInstalled as error:
-        raise MissingExtra(f"task.env {env!r}: {error}; for MuJoCo: pip install 'ees_mpi[mujoco]'") from None
+        raise MissingExtra(f"task.env {env!r}: {error}") from None
     except gymnasium.error.UnregisteredEnv as error:
         hint = f"An environment of your own or of another package needs its module in front: module:{env}"
         if ":" in env:

@@ -4,6 +4,7 @@ Two kinds of robots exist: those that observe their state (`mjcf.py`: Gymnasium'
 Bullet's robots (`replica/`). Everything else in this folder works with both.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -103,7 +104,11 @@ class RobotModel:
 
 def library(instead: str = "") -> Any:
     """Import MuJoCo, or raise an error that says how to install it; `instead`: words on what works without it."""
-    mujoco = optional("mujoco", f"MuJoCo is missing: pip install 'ees_mpi[mujoco]'{instead}")
+    renderer, broken = os.environ.get("MUJOCO_GL"), ""
+    if renderer:  # MuJoCo loads its library at once
+        cure = "unset this variable, or install its library (Debian: libegl1 or libosmesa6)"
+        broken = f"MuJoCo cannot be imported with MUJOCO_GL={renderer}; {cure}. The error was"
+    mujoco = optional("mujoco", f"MuJoCo is missing: pip install 'ees_mpi[mujoco]'{instead}", broken)
     # Otherwise every rank writes MUJOCO_LOG.TXT; a rollout that blows up is marked invalid instead.
     mujoco.set_mju_user_warning(lambda message: None)
     return mujoco

@@ -1,3 +1,4 @@
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -5,7 +6,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.mujoco.ant_v5 import AntEnv
 
-from ees_mpi.errors import ConfigError, EesError
+from ees_mpi.errors import ConfigError, EesError, MissingExtra
 from ees_mpi.outcomes import Outcome
 from ees_mpi.registry import plugins
 from ees_mpi.tasks import TASKS
@@ -47,6 +48,13 @@ def test_discrete_actions_and_the_final_observation() -> None:
     outcome = evaluate(task)
     assert outcome.fitness == outcome.length <= 40 and len(outcome.behavior) == 2
     assert outcome.observations is not None and outcome.observations[0] == outcome.length
+
+
+def test_a_package_that_an_environment_needs_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "Box2D", None)
+    with pytest.raises(MissingExtra, match="Box2D is not installed") as error:
+        environments.make("LunarLander-v3", {})
+    assert "MuJoCo" not in str(error.value)
 
 
 def test_box_actions_are_clipped_to_their_bounds_and_rollouts_cut_at_the_steps() -> None:

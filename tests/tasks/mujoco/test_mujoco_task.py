@@ -162,6 +162,16 @@ def test_only_the_robots_of_the_paper_are_said_to_run_without_mujoco(monkeypatch
         assert "[mujoco]" in str(error.value) and ("task.engine=bullet" in str(error.value)) == said
 
 
+def test_a_renderer_that_is_not_here_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mujoco.py").write_text("raise AttributeError('no eglQueryString')")
+    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("MUJOCO_GL", "egl")
+    with pytest.raises(MissingExtra, match=r"MUJOCO_GL=egl; .*no eglQueryString") as error:
+        library()
+    assert "pip install" not in str(error.value)
+
+
 def test_a_run_carries_the_text_of_an_own_model(own: str) -> None:
     task = build(model=own, root="cart").resolved()
     before = evaluate(task)
