@@ -123,7 +123,7 @@ def test_a_wrong_path_in_jobs_is_noticed() -> None:
 
 def test_the_page_on_jobs_names_every_file_there_and_no_other() -> None:
     page = (JOBS / "README.md").read_text(encoding="utf-8")
-    patterns = set(re.findall(r"`([\w*]+\.(?:sh|slurm|py|toml|ipynb|def|txt|json)|Containerfile)`", page))
+    patterns = set(re.findall(r"`([\w*]+\.(?:sh|slurm|py|toml|ipynb|def|md|txt|json)|Containerfile)`", page))
     folders = (JOBS, *(JOBS / name for name in ("examples", "paper", "peers", "containers")))
     names = {path.name for folder in folders for path in folder.iterdir() if path.is_file()} - {"README.md"}
     assert {name for name in names if not any(fnmatch(name, pattern) for pattern in patterns)} == set()

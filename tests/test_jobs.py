@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -24,7 +23,6 @@ JOBS = CHECKOUT / "jobs"
 PAPER = JOBS / "paper"
 sys.path.insert(0, str(JOBS))  # the scripts import each other by name
 
-import run_list  # noqa: E402
 import scaling  # noqa: E402
 
 WORDS = ["interference-maxvar", *sets(*TINY)]
@@ -32,7 +30,7 @@ OUT = ["--out", "run.h5"]
 WORKS = 'while [ "$1" != ees-mpi ]; do shift; done\nexec "$@"'  # a launcher of one rank, which gets its signals
 SLURM = {"SLURM_JOB_ID": "77", "SLURM_JOB_NUM_NODES": "1"}
 TASK = {**SLURM, "SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "3"}
-SCRIPTS = [*sorted(JOBS.glob("*.slurm")), PAPER / "reproduce.slurm"]
+SCRIPTS = sorted(JOBS.glob("*.slurm"))
 
 
 class Place:
@@ -235,77 +233,9 @@ def test_maml_is_adapted_to_both_sides_when_its_training_is_complete(place: Plac
         assert code == 0 and place.log.read_text().splitlines() == said_by + queued, said
 
 
-def runs_of(*seeds: int) -> list[list[str]]:
-    return [["ees-mpi", "train", *WORDS, "--seed", str(seed), "--out", f"runs/{seed}.h5"] for seed in seeds]
-
-
-@pytest.mark.slow
-def test_runs_of_a_list_end_with_the_same_bits_and_a_bad_run_does_not_end_the_others(place: Place) -> None:
-    place.program("mpirun", f'case "$*" in *--seed\\ 1*) echo bad luck; exit 2 ;; esac\n{WORKS}')
-    listed = place.write_list(*runs_of(0, 1, 2), ["ees-mpi", "sample", "runs/1.h5", "--count", "4", "--out", "s.h5"])
-    code, said = place.run(JOBS / "run_list.py", listed, "-j", 2)
-    assert code == 1 and "failed: 1: exit code 2" in said and "2 done, 0 running, 0 waiting, 2 failed" in said, said
-    assert "failed: s: runs/1.h5, which it reads, is not complete" in said
-    assert "bad luck" in (place.folder / "runs" / "logs" / "1.log").read_text()
-    ees("train", *WORDS, "--seed", 2, "--out", place.folder / "alone.h5")
-    assert_same_bits(place.folder / "alone.h5", place.folder / "runs" / "2.h5")
-    code, said = place.run(JOBS / "run_list.py", listed, "--status")
-    assert code == 0 and said.splitlines()[0] == "2 done, 2 missing, 12 generations", said
-    place.program("mpirun", WORKS)
-    code, said = place.run(JOBS / "run_list.py", listed, "-j", 2)
-    assert code == 0 and "2 done, 0 running" in said, said  # only the bad ones were left
-
-
-@pytest.mark.slow
-def test_a_command_of_a_list_that_fails_is_resumed_in_place_and_given_up_after_three_starts(place: Place) -> None:
-    place.program("mpirun", f"echo launched >>{place.log}; [ -e failed ] || {{ touch failed; exit 137; }}\n{WORKS}")
-    code, said = place.run(JOBS / "run_list.py", place.write_list(*runs_of(4)))
-    assert code == 0 and place.log.read_text() == 2 * "launched\n", said
-    place.log.write_text("")
-    place.program("mpirun", f"echo launched >>{place.log}")  # says that all is well, and makes no file
-    code, said = place.run(JOBS / "run_list.py", place.write_list(*runs_of(5)))
-    assert code == 1 and place.log.read_text() == 3 * "launched\n" and "failed: 5: exit code 0" in said, said
-
-
-@pytest.mark.slow
-def test_a_list_that_is_told_to_stop_saves_and_one_with_a_time_limit_passes_it_on(place: Place) -> None:
-    place.program("mpirun", f'echo "$*" >>{place.log}; [ -e asked ] || {{ touch asked; kill -TERM $PPID; }}\n{WORKS}')
-    long = [*runs_of(0)[0], "--set", "run.generations=100000", "--set", "run.fsync=false"]
-    code, said = place.run(JOBS / "run_list.py", place.write_list(long, *runs_of(1)), "--minutes", 3)
-    assert code == 75 and "Run the same command again to continue" in said, said
-    words = place.log.read_text().split()
-    assert 0.02 < float(words[words.index("--max-hours") + 1]) <= 3 / 60 and "runs/1.h5" not in words
-
-
-@pytest.mark.slow
-def test_small_files_of_finished_runs_have_the_mean_if_another_line_reads_it(place: Place) -> None:
-    place.program("mpirun", WORKS)
-    paper = place.folder / "jobs" / "paper"
-    paper.mkdir(parents=True)
-    shutil.copy(JOBS / "run_list.py", paper.parent)
-    (paper / "results.py").write_text("import sys; print(*sys.argv[1:], file=open('log', 'a'))")
-    listed = place.write_list(*runs_of(0), ["ees-mpi", "sample", "runs/0.h5", "--count", "4", "--out", "s.h5"])
-    code, said = place.run(paper.parent / "run_list.py", listed, "--ranks", 3, "--collect", "small")
-    lines = [re.sub(r"--note .*, 1 runs at a time ", "", line) for line in place.log.read_text().splitlines()]
-    assert code == 0 and lines == ["collect runs/0.h5 --policy --results small", "collect s.h5 --results small"], said
-    assert "3 ranks on " in place.log.read_text()
-
-
-def test_a_line_waits_for_files_of_other_lines_and_small_files_of_other_machines_count(tmp_path: Path) -> None:
-    made = tmp_path / "ant-maxent-seed0"
-    made.mkdir(parents=True)
-    (made / "run.json").write_text('{"generations": 30}')
-    (made / "policy.npz").write_text("")
-    line = "ees-mpi train ant-maxent --set run.generations=30 --seed {0} --out runs/ant-maxent-seed{0}.h5"
-    later = "ees-mpi train ant-adapt --from runs/ant-maxent-seed{0}.h5@3 --out runs/further-{0}.h5  # after it"
-    read = "ees-mpi adapt runs/further-1.h5 --direction left --out=left.h5"
-    listed = [line.format(0), line.format(1), "", later.format(0), later.format(1), read]
-    work = run_list.read(listed, tmp_path)
-    assert [each.reached(tmp_path) >= each.wanted for each in work] == [True, False, False, False, False]
-    assert [each.wanted for each in work] == [30, 30, 21, 21, 1]
-    last = [{Path("runs/ant-maxent-seed1.h5")}, {Path("runs/further-1.h5")}]
-    assert [each.needs for each in work] == [set(), set(), set(), *last]
-    assert run_list.option(work[2].words, "--from") == str(made / "policy.npz")
+def option(words: list[str], name: str) -> str:
+    """Return the value of an option; empty if it is not given."""
+    return words[words.index(name) + 1] if name in words else ""
 
 
 @cache
@@ -321,9 +251,9 @@ def test_every_run_of_the_plan_has_a_config_that_can_be_read_and_a_start_that_co
     for line in plan(*words):
         if line[1] == "train":
             configs.load(line[2], [line[place + 1] for place, word in enumerate(line) if word == "--set"])
-        start = run_list.option(line, "--from") or ("" if line[1] == "train" else line[2])
+        start = option(line, "--from") or ("" if line[1] == "train" else line[2])
         assert not start or start in made
-        made.add(run_list.option(line, "--out"))
+        made.add(option(line, "--out"))
     assert len(made) == len(plan(*words))
 
 
@@ -336,7 +266,7 @@ def test_further_evolution_lasts_as_long_as_it_is_compared(scale: str) -> None:
 
 
 def test_the_plan_of_the_page_has_its_blocks_in_order_and_inside_a_block_goes_seed_by_seed() -> None:
-    names = [Path(run_list.option(line, "--out")).stem for line in plan("first")]
+    names = [Path(option(line, "--out")).stem for line in plan("first")]
     assert names[:4] == [
         f"ant-{name}-mujoco-seed{seed}" for name, seed in [("es", 0), ("maxvar", 0), ("maxent", 0), ("es", 1)]
     ]

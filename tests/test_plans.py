@@ -29,7 +29,8 @@ def test_a_line_has_the_settings_of_its_plan() -> None:
     assert first == (
         "ees-mpi train ant-maxent-authors --set task.engine=mujoco --set objective.normalization=whiten "
         "--set population.size=2500 --set task.rollouts=4 --set task.starts=own --set run.generations=50 "
-        "--from ant-maxent-authors-whiten-mujoco-seed7.npz --seed 7 --out ant-maxent-authors-continued-mujoco-seed7.h5"
+        "--from ant-maxent-authors-whiten-mujoco-seed7.npz --seed 7 "
+        "--out ant-maxent-authors-continued-mujoco-seed7.h5 --resume"
     )
     name = "ant-maxent-authors-continued-mujoco-seed10"
     assert last == f"ees-mpi measure {name}.h5 --std 0.02 --count 200 --starts 20 --label {name} --out {name}-starts.h5"

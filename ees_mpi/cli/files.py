@@ -200,7 +200,7 @@ def sweep(
     """Print one `ees-mpi train` command for each run of a sweep.
 
     --set population.std=0.01,0.02 has two values; each combination of values and seeds is a run with its own file. The
-    lines are for jobs/array.slurm, jobs/run_list.py, xargs or bash.
+    lines are for bash, xargs, GNU parallel or jobs/array.slurm; repeated, they skip complete runs and continue others.
     """
     from ees_mpi.config.sweeps import members, named
     from ees_mpi.registry.toml import key_of
@@ -213,7 +213,7 @@ def sweep(
         words = [word for setting in chosen for word in ("--set", setting)]
         if seeds:
             words[-2:] = ["--seed", words[-1].removeprefix("run.seed=")]
-        echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str((out or Path()) / file)]))
+        echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str((out or Path()) / file), "--resume"]))
 
 
 def _print_notes(notes: Sequence[str]) -> None:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Print the work of the paper as commands, one per line: a list for jobs/run_list.py and jobs/array.slurm.
+"""Print the work of the paper as commands, one per line: a list for bash, xargs or jobs/array.slurm.
 
     plan.py runs --scale tiny >paper.list        all trainings, adaptations and samples, in an order that works
     plan.py figures --scale tiny | bash          the paper's figures, from the files of the list

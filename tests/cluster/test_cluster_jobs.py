@@ -230,18 +230,6 @@ def test_maml_jobs_train_and_then_adapt_either_way(site: Site) -> None:
     assert {path.name for path in site.folder.glob("*.h5")} == expected
 
 
-def test_reproduce_runs_the_whole_paper_to_figures_and_a_table_of_statistics(site: Site) -> None:
-    words = ("jobs/paper/reproduce.slurm", "--scale", "tiny")
-    await_end(site.submit("--ntasks-per-node=4", *words), site, 1500)
-    pictures = {path.stem for path in (site.folder / "figures").glob("*.png")}
-    assert {"interference", "cheetah", "ant", "maml", "adaptation", "adaptation-heatmaps"} <= pictures
-    assert {"locomotion-ant", "locomotion-cheetah", "mixture-maxent", "mixture-maxvar"} <= pictures
-    table = (site.folder / "statistics.txt").read_text()
-    assert table.count("## ") == 14 and table.count("Mann-Whitney U") == 14
-    trained = [info(path) for path in site.folder.glob("*-seed[0-9].h5")]
-    assert len(trained) == 32 and all(run["complete"] for run in trained)
-
-
 def test_scaling_is_measured_on_one_rank_on_a_whole_node_and_on_both(site: Site) -> None:
     small = ("--engine", "mujoco", "--steps", "3", "--each", "2", "--total", "4", "--generations", "2", "--repeat", "1")
     shape = ("--nodes=2", "--ntasks-per-node=2", "jobs/scaling.slurm")

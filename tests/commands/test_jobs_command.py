@@ -25,7 +25,7 @@ def test_job_scripts_are_copied_and_a_second_copy_brings_back_a_lost_one(tmp_pat
     done("jobs", "--copy", folder)
     expected = {name: (CHECKOUT / "jobs" / name).read_bytes() for name in SCRIPTS}
     assert contents(folder) == expected
-    assert (folder / "run_list.py").stat().st_mode & 0o111 and not (folder / "README.md").stat().st_mode & 0o111
+    assert (folder / "scaling.py").stat().st_mode & 0o111 and not (folder / "README.md").stat().st_mode & 0o111
     (folder / "train.slurm").unlink()
     done("jobs", "--copy", folder)
     assert contents(folder) == expected

@@ -23,7 +23,7 @@ def test_every_combination_is_a_line_that_trains_into_its_own_file_and_the_seed_
     lines = commands(*WORDS, *chosen, "--seeds", "5,3", "--out", "runs")
     both = [(std, NAME.format(f"-objective-{name}")) for std in ("0.2", "0.5") for name in ("maxvar", "fitness")]
     files = [f"runs/{name}-std{std}-seed{seed}.h5" for std, name in both for seed in (5, 3)]
-    assert [line[-1] for line in lines] == files and list(Path().iterdir()) == []
+    assert [line[-2] for line in lines] == files and list(Path().iterdir()) == []
     done(*lines[5])  # makes the folder
     single = train(Path("single.h5"), "interference-maxvar", "population.std=0.5", "run.seed=3")
     assert_same_bits(single, Path(files[5]))
@@ -31,9 +31,9 @@ def test_every_combination_is_a_line_that_trains_into_its_own_file_and_the_seed_
 
 def test_without_values_there_is_one_line_whose_name_train_would_choose_itself() -> None:
     (line,) = commands(*WORDS)
-    assert line == ["train", *WORDS, "--out", f"{NAME.format('')}-seed0.h5"]
-    done(*line[:-2])
-    assert [path.name for path in Path().iterdir()] == [line[-1]]
+    assert line == ["train", *WORDS, "--out", f"{NAME.format('')}-seed0.h5", "--resume"]
+    done(*line[:-3])
+    assert [path.name for path in Path().iterdir()] == [line[-2]]
 
 
 def test_the_papers_main_comparison_starts_from_a_maxent_preset() -> None:
