@@ -13,7 +13,7 @@ The map of the package. A module or folder imports only from lines below its own
     update.py        the update of an evolution strategy, `ask` and `tell`; no other module computes one
     generation/      the parts that the generations of all methods share: state, evaluation, rows for the ranks, results
     store/           the run file: layout, journal, HDF5, reader, writer, lock
-    config/          the typed config, its keys, its changes; the method of evolution strategies; names of sweeps
+    config/          the typed config, its keys, its changes; the method of evolution strategies; sweeps
     objectives/ populations/ optimizers/ scg/         the parts of evolution strategies; stochastic computation graphs
     envs.py          registers our robots with Gymnasium when it is imported
     tasks/           interference, custom, locomotion, and one folder per engine

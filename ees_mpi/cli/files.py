@@ -202,17 +202,10 @@ def sweep(
     --set population.std=0.01,0.02 has two values; each combination of values and seeds is a run with its own file. The
     lines are for bash, xargs, GNU parallel or jobs/array.slurm; repeated, they skip complete runs and continue others.
     """
-    from ees_mpi.config.sweeps import members, named
-    from ees_mpi.registry.toml import key_of
+    from ees_mpi.config.sweeps import runs
 
-    if seeds and any(key_of(setting) == "run.seed" for setting in requests.changes_of(settings)):
-        raise ConfigError("--seeds sets run.seed; leave out --set run.seed")
-    if out and out.exists() and not out.is_dir():
-        raise ConfigError(f"--out {out}: it is a file; expected a folder")
-    for file, chosen in named(source, members(requests.changes_of(settings), seeds)).items():
+    for file, chosen in runs(source, settings or (), seeds).items():
         words = [word for setting in chosen for word in ("--set", setting)]
-        if seeds:
-            words[-2:] = ["--seed", words[-1].removeprefix("run.seed=")]
         echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str((out or Path()) / file), "--resume"]))
 
 

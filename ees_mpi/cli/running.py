@@ -19,12 +19,7 @@ from ees_mpi.terminal import say, say_on_stderr
 def train(request: requests.TrainRequest) -> None:
     ranks.note_stops()
     from ees_mpi.commands.train import job_of
-    from ees_mpi.config.sweeps import choice
 
-    for setting in requests.changes_of(request.settings):
-        if len(choice(str(setting))) > 1:
-            more = "`ees-mpi sweep` prints a command for each value; quotes keep a comma"
-            raise ConfigError(f"--set {setting:.200}: train takes one value; {more}")
     run_on_ranks(job_of(request))
 
 

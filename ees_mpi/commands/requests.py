@@ -70,7 +70,7 @@ class TrainRequest:
         "str | os.PathLike[str] | Mapping[str, Any] | Config | None",
         Option("A preset, a .toml file, a run file, a dict, or a Config.", SOURCE, "PRESET|FILE.toml"),
     ] = None
-    out: Annotated[Name | None, Option("[default: PRESET-KEYS-seedN.h5]", FILE, "-o, --out RUN.h5")] = None
+    out: Annotated[Name | None, Option("[default: PRESET-seedN.h5]", FILE, "-o, --out RUN.h5")] = None
     _: KW_ONLY
     settings: KeyChanges = None
     seed: Annotated[int | None, Option("Short for --set run.seed=N.", whole())] = None

@@ -6,7 +6,6 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -128,16 +127,6 @@ def _choice(names: Any) -> str:
 
 def _sentence(kind: type) -> str:
     return (kind.__doc__ or "").split("\n")[0]
-
-
-@cache
-def ambiguous() -> set[str]:
-    """Return the last words of keys that more than one section has."""
-    places: dict[str, set[str]] = {}
-    for section in sections():
-        for key in section.keys:
-            places.setdefault(key.key.rpartition(".")[2], set()).add(section.name)
-    return {word for word, names in places.items() if len(names) > 1}
 
 
 def text(listed: Sequence[Section], values: Mapping[str, Any] | None = None) -> Iterator[str]:

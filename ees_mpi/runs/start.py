@@ -91,7 +91,8 @@ class RunToTrain:
         if path.exists() and not self.overwrite and not self.resume and has_results(path):
             configs.check(config)
             check_ours(path)
-            cure = "use --resume to continue it, --overwrite to start again (in Python: resume=True, overwrite=True)"
+            cure = "use --resume to continue it, --overwrite to start again, -o for another file"
+            cure += " (in Python: resume=True, overwrite=True, out=...)"
             raise RunFileError(f"{path} exists already; {cure}")
         begin = starting_point.load(self.start, trust=self.trust) if self.start else None
         if begin and begin.foreign:
@@ -112,7 +113,7 @@ class RunToTrain:
             return self.out or self.source  # type: ignore[return-value]
         if not isinstance(self.source, str):
             raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
-        return Path(file_name(self.source, self.settings, config))
+        return Path(file_name(self.source, config.run.seed))
 
     def _new(self, path: Path, config: Config, begin: StartingPoint | None) -> PreparedRun:
         """Prepare a new run."""

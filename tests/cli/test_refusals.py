@@ -15,7 +15,6 @@ from ees_mpi.terminal import plain
 COMPARE = "compare --metric distance_mean"
 TRAIN = "train interference-maxvar --out new.h5"
 POLICY = "shelf:gymnasium-ant-maxent"
-MANY = ",".join(["1"] * 200)
 LONG = "x" * 300
 OF_STARTS = ("starts=own", "rollouts=3")
 REFUSED = [
@@ -36,7 +35,6 @@ REFUSED = [
     (2, "for example optimizer.lr=3", f"{TRAIN} --set lr=3"),
     (2, "exclude each other", f"{TRAIN} --resume --overwrite"),
     (2, "expected --from RUN.h5", "train ant-maxent-split --set noise.size=100000 --out new.h5"),
-    (2, "ees-mpi sweep", f"{TRAIN} --set population.std=0.2,0.5"),
     (2, "population.size: needs at least", f"{TRAIN} --set population.size=1000000000000"),
     (2, "task.rollouts: needs at least", "train cheetah-maxent --out new.h5 --set task.rollouts=1000000000000"),
     (2, "did you mean fitness?", f"{TRAIN} --set objective.name=es"),
@@ -109,8 +107,6 @@ REFUSED = [
     (2, "got a folder", "train sub.h5"),
     (2, "between 0.05 and 50, got 0.0", "replay cheetah.h5 --speed 0"),
     (2, "expected 0, the only one", "sample run.h5 --count 2 --component 3"),
-    (2, "--seeds sets run.seed; leave out --set run.seed", "sweep interference-maxvar --seeds 0-2 --set run.seed=3"),
-    (2, "--out text.h5: it is a file; expected a folder", "sweep interference-maxvar --seeds 0-2 --out text.h5"),
     (2, "argument (more); `ees-mpi train --help` lists the options", "train interference-maxvar more"),
     (2, "--policy .: this is a folder", "adapt cheetah.h5 --direction left --policy . -o a.h5"),
     (2, "--out .: this is a folder", "measure run.h5 -o ."),
@@ -160,8 +156,7 @@ REFUSED = [
     *((3, "not a plain file", f"{TRAIN} {word}") for word in ("--out pipe.h5", "--from pipe.h5", "--from pipe.npz")),
     *((2, "not a plain file", f"{verb} pipe.toml") for verb in ("config", "plan --ranks 2", "train")),
     (2, "population.std: expected float > 0", "sweep interference-maxvar --set population.std=0.2,-1"),
-    (2, "more than 10000 runs", f"sweep ant-es --set population.std={MANY} --set optimizer.lr={MANY}"),
-    (2, "would be the same file", "sweep interference-maxvar --set population.std=0.2,0.20"),
+    (2, "would be the same file", "sweep interference-maxvar --set population.std=0.2,0.2"),
     (2, "antithetic", "sweep interference-maxvar --set population.size=20,21"),
     *((2, "expected", f"sweep ant-es --seeds '{seeds}'") for seeds in ("", "3-1", "1,1", "0-99999999", "²")),
 ]

@@ -133,15 +133,15 @@ def test_an_array_leaves_a_file_for_each_line_and_a_task_that_is_told_to_stop_re
     words = ("slow.toml", *sets("task.settings.task=3"))
     (site.folder / "list").write_text(call_in(site.folder, "ees-mpi", "sweep", *words, "--seeds", "0-3"))
     with (site.folder / "list").open("a") as more:
-        more.write("ees-mpi sample slow-task.settings.task3-seed0.h5 --count 20 --trust --out sampled.h5\n")
+        more.write("ees-mpi sample slow-seed0.h5 --count 20 --trust --out sampled.h5\n")
     job = site.submit("--array=1-4", "--ntasks-per-node=1", "jobs/array.slurm", "list")
-    slow = site.folder / "slow-task.settings.task3-seed2.h5"
+    slow = site.folder / "slow-seed2.h5"
     until(lambda: slow.exists() and info(slow)["generations"], 60, site)
     call("scancel", "--signal=USR1", "--batch", f"{job}_3")
     await_requeue(job, site)
     await_end(job, site)
     assert {task["ArrayTaskId"]: task["Restarts"] for task in facts(job)} == {"1": "0", "2": "0", "3": "1", "4": "0"}
-    runs = [info(site.folder / f"slow-task.settings.task3-seed{seed}.h5") for seed in range(4)]
+    runs = [info(site.folder / f"slow-seed{seed}.h5") for seed in range(4)]
     assert [(run["complete"], run["seed"]) for run in runs] == [(True, seed) for seed in range(4)]
     assert_same_bits(slow, undisturbed(site, *words, "--seed", "2"))
     await_end(site.submit("--array=5", "--ntasks-per-node=2", "jobs/array.slurm", "list"), site)

@@ -5,11 +5,10 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT, TINY, done, info, sets, train
+from support.program import CHECKOUT, TINY, done, ees, info, sets, train
 from support.run_files import assert_same_bits
 
 WORDS = ("interference-maxvar", *sets(*TINY))
-NAME = "interference-maxvar-noise.size5000{}-population.size20"
 
 pytestmark = pytest.mark.usefixtures("inside")
 
@@ -18,22 +17,25 @@ def commands(*words: object) -> list[list[str]]:
     return [shlex.split(line)[1:] for line in done("sweep", *words).stdout.splitlines()]
 
 
-def test_every_combination_is_a_line_that_trains_into_its_own_file_and_the_seed_changes_fastest() -> None:
+def test_every_combination_is_a_line_that_trains_into_its_own_file_and_may_be_given_again() -> None:
     chosen = sets("population.std=0.2,0.5", "objective.name=maxvar,fitness")
     lines = commands(*WORDS, *chosen, "--seeds", "5,3", "--out", "runs")
-    both = [(std, NAME.format(f"-objective-{name}")) for std in ("0.2", "0.5") for name in ("maxvar", "fitness")]
-    files = [f"runs/{name}-std{std}-seed{seed}.h5" for std, name in both for seed in (5, 3)]
+    both = [(std, name) for std in ("0.2", "0.5") for name in ("maxvar", "fitness")]
+    files = [f"runs/interference-maxvar-std-{std}-objective-{name}-seed{k}.h5" for std, name in both for k in (5, 3)]
     assert [line[-2] for line in lines] == files and list(Path().iterdir()) == []
-    done(*lines[5])  # makes the folder
+    for _ in range(2):
+        done(*lines[5])  # makes the folder
     single = train(Path("single.h5"), "interference-maxvar", "population.std=0.5", "run.seed=3")
     assert_same_bits(single, Path(files[5]))
 
 
-def test_without_values_there_is_one_line_whose_name_train_would_choose_itself() -> None:
+def test_a_run_that_is_not_given_a_name_has_that_of_its_preset_and_seed() -> None:
     (line,) = commands(*WORDS)
-    assert line == ["train", *WORDS, "--out", f"{NAME.format('')}-seed0.h5", "--resume"]
-    done(*line[:-3])
-    assert [path.name for path in Path().iterdir()] == [line[-2]]
+    name = "interference-maxvar-seed0.h5"
+    assert line == ["train", *WORDS, "--out", name, "--resume"]
+    done("train", *WORDS)
+    assert [path.name for path in Path().iterdir()] == [name]
+    assert ees("train", *WORDS, "--set", "population.std=0.3").returncode == 3  # another run has this name
 
 
 def test_the_papers_main_comparison_starts_from_a_maxent_preset() -> None:
