@@ -10,12 +10,13 @@ import math
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Normalization, Outcomes, Singles
+from ees_mpi.outcomes import Bandwidth, Floats, Normalization, Outcomes, Singles
 from ees_mpi.ranks import Ranks
 
 ROWS = 16
 COLUMNS = 5120  # at most, so that a tile and its temporary stay in the cache
 NARROWEST, WIDEST = 1e-6, 1e6  # bandwidths; beyond them, distances in single precision are infinite or zero
+NORMAL_IQR = 1.349  # the interquartile range of a normal distribution, in standard deviations
 
 
 def kernel_sums(x: Floats, bandwidth: float, ranks: Ranks, weights: Floats | None = None) -> Floats:
@@ -51,21 +52,48 @@ def tile_width(count: int) -> int:
     return -(-count // -(-count // COLUMNS))
 
 
-def density(outcomes: Outcomes, bandwidth: float, ranks: Ranks, normalization: Normalization = "whiten") -> Floats:
-    """Return p_i = (1/N) sum_k K_ik over the normalised behaviours, computed once per generation."""
+def width(outcomes: Outcomes, bandwidth: Bandwidth, normalization: Normalization = "whiten") -> float:
+    """Return the width of the kernel as a number."""
+    if not isinstance(bandwidth, str):
+        return bandwidth
     x = outcomes.normalised(normalization)
-    sums: Floats = outcomes.once(("density", bandwidth, normalization), lambda: kernel_sums(x, bandwidth, ranks))
+    std = np.ones(x.shape[1]) if normalization == "whiten" else x.std(axis=0)
+    found: float = outcomes.once(("scott", normalization), lambda: scott(x, std))
+    return found
+
+
+def scott(x: Floats, std: Floats) -> float:
+    """Return the width by Scott's rule for normalised behaviours x [N, B], whose standard deviations are `std` [B].
+
+    h = N^(-1 / (d + 4)) min_j min(std_j, IQR_j / 1.349)
+
+    The interquartile range IQR of a normal distribution is 1.349 standard deviations. A few outliers make the standard
+    deviation large, and the rest of the whitened behaviours small; the range sees that. Of a component whose range is
+    0, only the standard deviation counts. Constant components count neither in d nor in the minimum.
+    """
+    varies = x.any(axis=0)
+    low, high = np.percentile(x[:, varies], (25, 75), axis=0)
+    std, extent = std[varies], (high - low) / NORMAL_IQR
+    narrowest = np.where(extent > 0, np.minimum(std, extent), std).min(initial=1.0)
+    return max(float(len(x) ** (-1 / (varies.sum() + 4)) * narrowest), NARROWEST)
+
+
+def density(outcomes: Outcomes, bandwidth: Bandwidth, ranks: Ranks, normalization: Normalization = "whiten") -> Floats:
+    """Return p_i = (1/N) sum_k K_ik over the normalised behaviours, computed once per generation."""
+    x, h = outcomes.normalised(normalization), width(outcomes, bandwidth, normalization)
+    sums: Floats = outcomes.once(("density", h, normalization), lambda: kernel_sums(x, h, ranks))
     return sums / len(x)
 
 
-def entropy(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> float:
+def entropy(outcomes: Outcomes, bandwidth: Bandwidth, ranks: Ranks) -> float:
     """Return an estimate of the differential entropy of the behaviour, in nats, with the kernel density of MaxEnt.
 
-    The kernel has the standard deviation `bandwidth` on the whitened behaviours; the log of their standard
-    deviations converts the estimate to the units of the task. -inf if a component does not vary.
+    The kernel has the width `bandwidth` on the whitened behaviours; the log of their standard deviations converts the
+    estimate to the units of the task. -inf if a component does not vary.
     """
     std: Floats = outcomes.behavior[outcomes.valid].std(axis=0)
     if not (outcomes.whitened.any(axis=0)).all():
         return -math.inf
-    p = density(outcomes, bandwidth, ranks) / (math.sqrt(2 * math.pi) * bandwidth) ** len(std)
+    h = width(outcomes, bandwidth)
+    p = density(outcomes, h, ranks) / (math.sqrt(2 * math.pi) * h) ** len(std)
     return float(np.log(std).sum() - np.log(p).mean())

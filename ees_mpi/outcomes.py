@@ -11,6 +11,7 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 Arrays = Mapping[str, NDArray[Any]]
 Normalization = Literal["whiten", "ranks"]  # of behaviours, before an objective uses them
+Bandwidth = float | Literal["scott"]  # of a kernel on normalised behaviours: a number, or Scott's rule
 
 
 def readonly(named: Arrays) -> dict[str, NDArray[Any]]:

@@ -98,7 +98,7 @@ def test_metrics_can_be_read_after_the_loop_was_closed_under_a_launcher_too(tmp_
 def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() -> None:
     whole = run(small(), 3)
     other = {"population": {"name": "normal", "size": 4, "std": 1.0}, "objective": {"name": "fitness"}}
-    for objective in ("maxent", {"name": "maxent", "bandwidth": 1.0}, MaxEnt()):
+    for objective in ("maxent", {"name": "maxent", "bandwidth": "scott"}, MaxEnt()):
         assert run(small(config={**NOISE, **other}, objective=objective, size=20, std=0.5, seed=0), 3) == whole
     assert run(small(seed=1), 3) != whole
     assert run(small(optimizer={"name": "ascent", "lr": 0.1}), 3) != whole

@@ -10,7 +10,7 @@ import numpy as np
 
 from ees_mpi.contracts import Field, Method, Population, Task
 from ees_mpi.errors import ConfigError, MissingExtra
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, Bandwidth
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Count, Part, convert, key, part_settings
 from ees_mpi.registry.plugins import calling
@@ -59,7 +59,7 @@ class Maml(Method):
     algorithm = "maml"
     headline = "fitness_mean"
     plugin_objectives = ()
-    bandwidth = 1.0
+    bandwidth: Bandwidth = "scott"
     uses_torch = True
 
     @classmethod

@@ -9,7 +9,7 @@ from ees_mpi.contracts import Field, Method, Objective, Optimizer, Population, T
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.optimizers import OPTIMIZERS
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, Bandwidth
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.custom import more_learned, try_update
 
@@ -51,9 +51,9 @@ class Evolution(Method):
         return [f"{name}_{place}" if place > 1 else name for name, place in zip(names, places, strict=True)]
 
     @property
-    def bandwidth(self) -> float:
-        """The bandwidth of the logged entropy: that of the objective, or 1."""
-        return self.objective.bandwidth or 1.0
+    def bandwidth(self) -> Bandwidth:
+        """The bandwidth of the logged entropy: that of the objective, or Scott's rule."""
+        return self.objective.bandwidth or "scott"
 
     @property
     def uses_torch(self) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from ees_mpi.contracts.populations import Population
 from ees_mpi.contracts.tasks import Task
-from ees_mpi.outcomes import Arrays
+from ees_mpi.outcomes import Arrays, Bandwidth
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Method(Protocol):
     @property
     def plugin_objectives(self) -> Sequence[str]: ...  # the names of the user's own objectives, whose values are logged
     @property
-    def bandwidth(self) -> float: ...  # of the kernel of the logged entropy
+    def bandwidth(self) -> Bandwidth: ...  # of the kernel of the logged entropy
     @property
     def uses_torch(self) -> bool: ...  # whether the bits depend on torch
 

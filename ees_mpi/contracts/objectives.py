@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ees_mpi.outcomes import Arrays, Floats, Outcomes
+from ees_mpi.outcomes import Arrays, Bandwidth, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
 
@@ -36,7 +36,7 @@ class Objective(Part, frozen=True):
         return False
 
     @property
-    def bandwidth(self) -> float | None:  # of its kernel; None: it has no kernel
+    def bandwidth(self) -> Bandwidth | None:  # of its kernel; None: it has no kernel
         return None
 
     @property

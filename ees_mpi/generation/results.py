@@ -13,7 +13,7 @@ from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import MAX_BEHAVIOR, Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
+from ees_mpi.outcomes import MAX_BEHAVIOR, Arrays, Bandwidth, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 
 SAME_STARTS = (
@@ -128,7 +128,7 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
     }
 
 
-def metrics(outcomes: Outcomes, bandwidth: float, ranks: Ranks) -> dict[str, NDArray[Any]]:
+def metrics(outcomes: Outcomes, bandwidth: Bandwidth, ranks: Ranks) -> dict[str, NDArray[Any]]:
     """Return the metrics of one generation, by the names they have in the run file."""
     behavior = outcomes.behavior[outcomes.valid]
     distance = np.sqrt(np.square(behavior).sum(axis=1))

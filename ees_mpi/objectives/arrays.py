@@ -8,6 +8,7 @@ There is no N x N array: rows are taken in blocks. Invalid rows are masked, so t
 from collections.abc import Callable
 from typing import Any
 
+from ees_mpi.density import NARROWEST, NORMAL_IQR
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import MAX_BEHAVIOR, Normalization
 from ees_mpi.registry.signatures import checks_arguments
@@ -18,17 +19,18 @@ FEWEST = 64  # rows in a block: many short ones take long
 
 @checks_arguments
 def maxent_weights(
-    behavior: Any, valid: Any = None, *, bandwidth: float = 1.0, normalization: Normalization = "whiten"
+    behavior: Any, valid: Any = None, *, bandwidth: float | str = "scott", normalization: Normalization = "whiten"
 ) -> Any:
     """Return the weights of MaxEnt [N] for behaviours [N, B]; large where behaviours are rare.
 
     valid [N]: which rows count; those that are not finite never do, and have weight 0
     bandwidth, normalization: as in the objective "maxent"
     """
-    if not (getattr(bandwidth, "requires_grad", False) or _known(bandwidth) > 0):
-        raise ConfigError(f"bandwidth: expected a positive number, got {bandwidth!r:.80}")
+    by_rule = isinstance(bandwidth, str) and bandwidth == "scott"
+    if not (by_rule or getattr(bandwidth, "requires_grad", False) or _known(bandwidth) > 0):
+        raise ConfigError(f'bandwidth: expected a positive number or "scott", got {bandwidth!r:.80}')
     xp, b, valid, count = _normalised(behavior, valid, normalization)
-    scaled, ones = b / bandwidth, xp.astype(valid, b.dtype)
+    scaled, ones = b / (_scott(xp, b, valid, count) if by_rule else bandwidth), xp.astype(valid, b.dtype)
 
     def kernel_sums(v: Any) -> Any:
         return _in_blocks(xp, scaled, lambda rows: xp.sum(xp.exp(-0.5 * _squares(rows, scaled)) * v, axis=1))
@@ -50,9 +52,9 @@ def maxvar_weights(behavior: Any, valid: Any = None, *, normalization: Normaliza
 
 
 def _known(number: Any) -> float:
-    """Return a number of any library as a float; 1 if it is traced, and therefore not known yet."""
+    """Return a number of any library as a float; 1 if it is traced, and therefore not known yet; 0 for a text."""
     try:
-        return float(number)
+        return 0.0 if isinstance(number, str) else float(number)
     except (TypeError, RuntimeError):
         return 1.0
 
@@ -108,6 +110,24 @@ def _ranks(xp: Any, values: Any, ones: Any, count: Any) -> Any:
 
     others = count - 1
     return _in_blocks(xp, values, places) / xp.where(others < 1, xp.ones_like(others), others) - 0.5
+
+
+def _scott(xp: Any, b: Any, valid: Any, count: Any) -> Any:
+    """Return the width of the kernel by Scott's rule for normalised behaviours [N, B]; see `density.scott`."""
+    ordered = xp.sort(xp.where(valid[:, None], b, xp.max(b, axis=0)), axis=0)  # the first ones are the valid ones
+
+    def quantile(share: float) -> Any:
+        place = share * (count - 1)
+        low = xp.floor(place)
+        near = xp.take(ordered, xp.astype(xp.stack([low, xp.ceil(place)]), xp.int32), axis=0)
+        return near[0, :] + (place - low) * (near[1, :] - near[0, :])
+
+    std, extent = xp.sqrt(xp.sum(b * b, axis=0) / count), (quantile(0.75) - quantile(0.25)) / NORMAL_IQR
+    varies = std > _tolerance(xp, b.dtype)  # XLA rounds the ranks of a constant component
+    narrow = xp.where((extent > 0) & (extent < std), extent, std)
+    narrow = xp.min(xp.where(varies, narrow, xp.ones_like(narrow)))
+    d = xp.sum(xp.astype(varies, b.dtype))
+    return xp.clip(narrow * count ** (-1.0 / (d + 4)), NARROWEST, 1.0)
 
 
 def _squares(rows: Any, columns: Any) -> Any:

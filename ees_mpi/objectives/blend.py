@@ -15,7 +15,6 @@ in the first generation, while its archive is empty.
     [[objective.parts]]
     name = "maxent"
     share = 0.5
-    bandwidth = 1.0
 """
 
 from collections.abc import Sequence
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from ees_mpi.contracts import Memory, Objective
 from ees_mpi.errors import ConfigError
 from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.outcomes import Bandwidth, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
@@ -75,7 +74,7 @@ class Blend(Objective, frozen=True):
         return self.members[0][1].headline
 
     @property
-    def bandwidth(self) -> float | None:
+    def bandwidth(self) -> Bandwidth | None:
         """Return the bandwidth of the first part that has a kernel."""
         return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
 

@@ -6,16 +6,20 @@ Gajewski et al. 2019, equations 2 and 3; its gradient is that of a nested expect
     p_i = (1/N) sum_k K_ik
     w_i = -( log p_i + (1/N) sum_k K_ki / p_k ) / N,    b: the normalised behaviours
 
+The paper's kernel has a bandwidth of 1. In a space with borders that is too wide: a cloud that parts into its corners
+counts as spread out, and the middle empties. Scott's rule is narrower, the more individuals there are; see `density`.
+
 The paper whitens the behaviours per component. `normalization = "ranks"` uses their centred ranks instead,
 like the authors' program, whose kernel exp(-d^2 / h^2) is the one above with bandwidth h / sqrt(2) (docs/fidelity.md).
 """
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
+from msgspec import Meta
 
 from ees_mpi.contracts import Memory, Objective
-from ees_mpi.density import NARROWEST, WIDEST, density, kernel_sums
+from ees_mpi.density import NARROWEST, WIDEST, density, kernel_sums, width
 from ees_mpi.outcomes import Floats, Normalization, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
@@ -25,22 +29,16 @@ class MaxEnt(Objective, frozen=True):
     """Gives rare behaviours large weights; `bandwidth`: the standard deviation of the kernel."""
 
     bandwidth: Annotated[
-        float,
-        key(
-            "The standard deviation of the kernel, on normalised behaviours.",
-            "standard deviations",
-            ge=NARROWEST,
-            le=WIDEST,
-        ),
-    ] = 1.0
+        Annotated[float, Meta(ge=NARROWEST, le=WIDEST)] | Literal["scott"],
+        key("The standard deviation of the kernel, on normalised behaviours; or Scott's rule.", "standard deviations"),
+    ] = "scott"
     normalization: Annotated[Normalization, key("How each behaviour number is normalised.")] = "whiten"
 
     headline = "entropy"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""
-        p = density(outcomes, self.bandwidth, ranks, self.normalization)
-        inner = (
-            kernel_sums(outcomes.normalised(self.normalization), self.bandwidth, ranks, weights=1.0 / p) / outcomes.size
-        )
+        b, h = outcomes.normalised(self.normalization), width(outcomes, self.bandwidth, self.normalization)
+        p = density(outcomes, h, ranks, self.normalization)
+        inner = kernel_sums(b, h, ranks, weights=1.0 / p) / outcomes.size
         return outcomes.centred(-(np.log(p) + inner) / outcomes.size), memory

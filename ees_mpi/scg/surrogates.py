@@ -11,6 +11,8 @@ import functools
 import torch
 from torch import Tensor
 
+from ees_mpi.density import scott
+from ees_mpi.outcomes import Bandwidth
 from ees_mpi.scg.evaluation import estimate
 from ees_mpi.scg.nodes import Stochastic, apply, expect
 
@@ -29,9 +31,12 @@ def maxvar(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
     return estimate(expect(apply(torch.sum, (z - mean) ** 2), over=z))
 
 
-def maxent(behaviors: Tensor, fitness: Tensor, ratios: Tensor, bandwidth: float = 1.0) -> Tensor:
+def maxent(behaviors: Tensor, fitness: Tensor, ratios: Tensor, bandwidth: Bandwidth = "scott") -> Tensor:
     """Return -E_z[log E_z'[K(B(z), B(z'))]], with a Gaussian kernel K of standard deviation `bandwidth`."""
     z = individuals(behaviors, ratios)
+    if isinstance(bandwidth, str):
+        b = behaviors.detach().numpy()
+        bandwidth = scott(b, b.std(axis=0))
     other = z.twin("z'")
     density = expect(apply(gaussian_kernel, z, other, bandwidth), over=other)
     return estimate(expect(-apply(torch.log, density), over=z))

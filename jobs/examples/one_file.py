@@ -20,7 +20,6 @@ import sys
 import numpy as np
 
 N, STD = 200, 0.1  # the mutations of a generation, and their standard deviation
-BANDWIDTH = 1.0  # of MaxEnt's kernel: below this distance, two behaviours count as similar
 RATE, BETA1, BETA2, EPSILON = 0.01, 0.9, 0.999, 1e-8  # of Adam
 SHAPES = [(2, 16), (16,), (16, 2), (2,)]  # of the network: weights and biases of two layers
 D = sum(np.prod(shape) for shape in SHAPES)
@@ -72,12 +71,18 @@ def maxvar(b):
     return np.square(b).sum(axis=1) / N
 
 
+def width(b):
+    """Return the distance below which two behaviours count as similar, by Scott's rule; outliers hardly change it."""
+    low, high = np.percentile(b, (25, 75), axis=0)
+    return N ** (-1 / (2 + 4)) * min(1, ((high - low) / 1.349).min())
+
+
 def maxent(b):
     """Return the weights that increase the entropy, -mean(log p), with a kernel estimate of the density p.
 
     A mutation counts for its own density, log p_i, and because it raises the density p_k of its neighbours.
     """
-    x = (b * (1 / (BANDWIDTH * np.sqrt(2)))).astype(np.float32)
+    x = (b * (1 / (width(b) * np.sqrt(2)))).astype(np.float32)
     kernel = np.exp(-np.square(x[:, None] - x).sum(axis=2))  # [N, N]; the package computes it in small blocks
     p = np.vecdot(kernel, np.ones(N, np.float32)).astype(np.float64) / N
     inner = np.vecdot(kernel, (1 / p).astype(np.float32)).astype(np.float64) / N

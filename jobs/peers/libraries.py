@@ -85,7 +85,8 @@ class Library:
 class MaxEnt(Library):
     """ees_mpi.Strategy."""
 
-    package, objective = "ees_mpi", "maxent"
+    package: str = "ees_mpi"
+    objective: ClassVar[Any] = {"name": "maxent", "bandwidth": 1.0}
     record: str | None = None
 
     def start(self) -> None:

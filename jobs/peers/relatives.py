@@ -35,7 +35,7 @@ MEANS = 4  # of NSR-ES and NSRA-ES
 OBJECTIVES = {
     "standard ES": "fitness",
     "MaxVar": "maxvar",
-    "MaxEnt": "maxent",
+    "MaxEnt": {"name": "maxent", "bandwidth": 1.0},
     "blend": {"name": "blend", "parts": [{"name": name, "share": 0.5} for name in ("fitness", "maxvar")]},
 }
 RULES = {"NSR-ES": {"share": 0.5}, "NSRA-ES": {"share": 1.0, "change": 0.05, "patience": 10}}

@@ -21,7 +21,7 @@ MAML = ("population.size=5", "maml.rollouts=3", "maml.cg_iterations=3", "noise.s
 OWN = ("objective.name=custom", "objective.function=ees_mpi.scg.surrogates:maxent", "objective.settings.bandwidth=1.0")
 KINDS = {  # a preset or a config, and settings
     "maxvar": ("interference-maxvar", "population.size=70"),
-    "maxent": ("interference-maxent", "population.size=70"),
+    "maxent": ("interference-maxent", "population.size=70", "objective.bandwidth=scott"),
     "own parts": ("configs/own.toml", *OWN, "optimizer.name=custom", "optimizer.function=momentum:Momentum"),
     "Bullet": ("cheetah-maxent", *WALK, "run.evaluate_mean_every=2"),
     "replica": ("ant-maxent", *WALK, "task.engine=mujoco", "task.device=cpu"),

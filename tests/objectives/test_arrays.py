@@ -16,11 +16,8 @@ from ees_mpi.ranks import Ranks
 
 KINDS = {
     "maxent": (ees_mpi.maxent_weights, MaxEnt(), {}),
-    "maxent-ranks": (
-        ees_mpi.maxent_weights,
-        MaxEnt(bandwidth=0.3, normalization="ranks"),
-        {"bandwidth": 0.3, "normalization": "ranks"},
-    ),
+    "maxent-wide": (ees_mpi.maxent_weights, MaxEnt(bandwidth=1.0), {"bandwidth": 1.0}),
+    "maxent-ranks": (ees_mpi.maxent_weights, MaxEnt(normalization="ranks"), {"normalization": "ranks"}),
     "maxvar": (ees_mpi.maxvar_weights, MaxVar(), {}),
     "maxvar-ranks": (ees_mpi.maxvar_weights, MaxVar(normalization="ranks"), {"normalization": "ranks"}),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.outcomes import outcomes
 
-from ees_mpi.density import density
+from ees_mpi.density import density, width
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
@@ -59,6 +59,48 @@ def test_maxent_is_the_derivative_of_kernel_entropy(dim: int, bandwidth: float, 
 
     weights, _ = MaxEnt(bandwidth=bandwidth, normalization=normalization).weights(given, {}, Ranks())
     np.testing.assert_allclose(weights, centred(derivative(entropy, 40)), atol=2e-7)
+
+
+def by_hand(x: Floats, unit: float = 1.0) -> float:
+    """Scott's rule for components [N, d] that vary; `unit`: their standard deviation."""
+    low, high = np.percentile(x, [25, 75], axis=0)
+    parts = [(iqr / unit) / 1.349 for iqr in high - low if iqr > 0]
+    return float(len(x) ** (-1 / (x.shape[1] + 4)) * min([1.0, *parts]) * unit)
+
+
+def test_scotts_rule_narrows_for_outliers_and_passes_over_constant_components_and_ranges_of_zero() -> None:
+    given = outcomes(60, 2, invalid=(3, 5))
+    assert width(given, "scott") == by_hand(given.whitened) < 58 ** (-1 / 6)  # cubes have long tails
+    given = outcomes(60, 3, invalid=(3, 5))
+    given.behavior[:, 1] = 1 / 3
+    assert width(given, "scott") == by_hand(given.whitened[:, [0, 2]])
+    given = outcomes(60, 2)
+    given.behavior[:] = np.arange(60)[:, None]
+    given.behavior[6:, 1] = 7.0  # nine of ten are equal: the range between the quartiles is 0
+    assert width(given, "scott") == by_hand(given.whitened) == pytest.approx(60 ** (-1 / 6))
+    given = outcomes(60, 2)
+    given.behavior[:] = 0.1
+    assert width(given, "scott") == 60 ** (-1 / 4)
+
+
+def test_scotts_rule_counts_ranks_in_their_standard_deviation_which_outliers_do_not_change() -> None:
+    given = outcomes(60, 2)
+    ranks = given.normalised("ranks")
+    assert width(given, "scott", "ranks") == pytest.approx(60 ** (-1 / 6) * ranks[:, 0].std())
+    given = outcomes(60, 1)
+    given.behavior[10:, 0] = np.repeat([1.0, 2.0], [40, 10])
+    ranks = given.normalised("ranks")
+    assert width(given, "scott", "ranks") == pytest.approx(by_hand(ranks, ranks.std()))
+
+
+def test_maxent_and_a_blend_have_scotts_width_unless_one_is_given() -> None:
+    given = outcomes(60, 2)
+    expected, _ = MaxEnt(bandwidth=width(given, "scott")).weights(given, {}, Ranks())
+    np.testing.assert_array_equal(MaxEnt().weights(given, {}, Ranks())[0], expected)
+    blend = {"name": "blend", "parts": [{"name": "fitness", "share": 1}, {"name": "maxent", "share": 1}]}
+    assert OBJECTIVES.build(blend).bandwidth == MaxEnt().bandwidth == "scott"
+    blend["parts"] = [{"name": "maxvar", "share": 1}, {"name": "maxent", "share": 0, "bandwidth": 0.3}]
+    assert OBJECTIVES.build(blend).bandwidth == 0.3  # of the first part with a kernel, which the logged entropy has
 
 
 def test_fitness_ranks_are_symmetric_and_ties_share_their_mean_rank() -> None:

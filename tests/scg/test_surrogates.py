@@ -9,6 +9,7 @@ import torch
 from support.outcomes import outcomes
 from torch import Tensor
 
+from ees_mpi.density import width
 from ees_mpi.objectives.fitness import Fitness
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
@@ -66,5 +67,5 @@ def test_maxent_equals_the_closed_form(dim: int, bandwidth: float, normalization
 
 def test_maxent_of_two_thousand_individuals_in_several_tiles() -> None:
     given = made(2000, 2)
-    by_graph, closed = weights(surrogates.maxent, given), maxent_in_double(given, 1.0)
+    by_graph, closed = weights(surrogates.maxent, given), maxent_in_double(given, width(given, "scott"))
     np.testing.assert_allclose(by_graph, closed, rtol=1e-10, atol=1e-10 / 2000)
