@@ -56,7 +56,7 @@ def verify(
     """Evaluate individuals again and compare every bit.
 
     Outcomes of a GPU, except those of the paper's robots, and of a task with task.deterministic = false cannot be
-    repeated bit by bit: the behaviours of 1,000 individuals are compared as distributions.
+    repeated bit by bit. It says so, and --updates checks what follows from them.
     """
     if updates and (generation, individuals) != (None, None):
         raise ConfigError("--updates checks all generations; leave out --generation and --individuals")

@@ -2,11 +2,9 @@
 
 `--updates`: compute every update again from the logged outcomes, and compare every state.
 
-The paper's robots repeat bit by bit on the same kind of GPU (`Task.repeats_on_gpu`). For other robots MuJoCo Warp adds
-contact forces in changing order, so that two equal rollouts part after some steps. On CPUs, the user's task may be
-random (`task.deterministic = false`). These generations are compared as distributions: by the two-sample
-Kolmogorov-Smirnov test, for each number of the behaviour of valid rollouts (also from each start), and by Fisher's
-exact test for the share of valid rollouts.
+Some generations cannot be repeated, and `verify` says which and why: rollouts of a task of the user that is random
+(`task.deterministic = false`), those of most robots on a GPU, where MuJoCo Warp adds contact forces in changing order,
+and MAML's on a GPU. The paper's robots repeat bit by bit on the same kind of GPU (`Task.repeats_on_gpu`).
 """
 
 from collections.abc import Sequence
@@ -21,7 +19,7 @@ from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.offspring import outcomes_of
 from ees_mpi.config import EsMaml, Evolution, check_kept
 from ees_mpi.contracts import Evaluator, RowsEvaluator
-from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located, scipy_stats
+from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
 from ees_mpi.generation.evaluation import Evaluation, Work, call_of
 from ees_mpi.generation.packing import pack
 from ees_mpi.generation.reevaluation import Repeated, as_logged, logged, same_by_start
@@ -40,8 +38,6 @@ from ees_mpi.update import Update
 UPDATED = ("population", "objective", "optimizer")  # sections whose code computes an update
 GENERATIONS = 3  # checked by default
 INDIVIDUALS = 32
-DISTRIBUTED = 1000  # individuals of a comparison of distributions: at least, or all
-LEAST_P = 1e-4  # a smaller p fails
 NO_GPU = "a generation was evaluated on a GPU, and this job has none"
 
 
@@ -66,8 +62,7 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None, trust: bool = False) -> list[str]:
     """Evaluate individuals again, on the device of each generation; raise a VerifyError if they differ.
 
-    Outcomes that cannot be repeated are compared as distributions: those of random tasks, of most robots on GPUs, and
-    of other kinds of GPU. Return lines that say what was compared.
+    Return lines that say what was compared and what cannot be; raise a ConfigError if nothing can be.
     """
     run = _opened(ranks, path, trust, ("task", "population"))
     with ranks.together():
@@ -75,16 +70,24 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
         one = None if generation is None else counted("--generation", generation, run.generations)
         chosen = spaced(run.generations, GENERATIONS) if one is None else [one]
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
-    exact = [g for g in agreed if run.config.task.deterministic and run.device(g) != "cuda"]
-    others = [g for g in agreed if g not in exact]
-    lines: list[str] = []
-    if exact:
-        rows = [(g, i) for g in exact for i in spaced(run.config.population.size, individuals or INDIVIDUALS)]
+    reasons = {g: why_not(run, g) for g in agreed}
+    lines = []
+    for reason in dict.fromkeys(filter(None, reasons.values())):
+        listed = ", ".join(str(g) for g in agreed if reasons[g] == reason)
+        lines.append(f"{path}: generations {listed} cannot be repeated: {reason}")
+    with ranks.together():
+        if all(reasons.values()):
+            raise ConfigError("; ".join(lines))
+    repeatable = [g for g in agreed if not reasons[g]]
+    on_cpus = [g for g in repeatable if run.device(g) != "cuda"]
+    if on_cpus:
+        rows = [(g, i) for g in on_cpus for i in spaced(run.config.population.size, individuals or INDIVIDUALS)]
         _compare_rows(ranks, run, rows)
-        listed = ", ".join(map(str, exact))
+        listed = ", ".join(map(str, on_cpus))
         lines.append(f"{path}: {len(rows)} individuals of generations {listed}: the same bits")
-    if others:
-        lines += _verify_others(ranks, run, others, individuals)
+    on_gpus = [g for g in repeatable if run.device(g) == "cuda"]
+    if on_gpus:
+        lines += _verify_on_gpus(ranks, run, on_gpus)
     run.close()
     return lines
 
@@ -101,84 +104,48 @@ def _opened(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) -> Run
     return run
 
 
-def _verify_others(ranks: Ranks, run: Run, generations: Sequence[int], individuals: int | None) -> list[str]:
-    """Evaluate individuals again; raise a VerifyError if they differ. Return a line for each generation."""
+def why_not(run: Run, generation: int) -> str:
+    """Return why the rollouts of a generation cannot be repeated bit by bit; nothing if they can."""
+    task, updates = run.config.task, "`verify --updates` needs no rollouts"
+    if not task.deterministic:
+        return f"the task is not deterministic (task.deterministic = false); {updates}"
+    if run.device(generation) != "cuda":
+        return ""
+    if not run.config.population.has_individuals:
+        return f"the rollouts of its {run.config.population.row_name}s happened once, on a GPU"
+    return "" if task.repeats_on_gpu else f"on a GPU these robots do not repeat their rollouts; {updates}"
+
+
+def _verify_on_gpus(ranks: Ranks, run: Run, generations: Sequence[int]) -> list[str]:
+    """Evaluate all individuals of some generations again; raise a VerifyError if they differ."""
     config = run.config
-    if not config.population.has_individuals:
-        raise ConfigError(
-            f"generation {generations[0]}: the rollouts of its {config.population.row_name}s happen once, on a GPU "
-            "or in a task that is not deterministic; verify works with other generations"
-        )
-    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
+    try:
+        evaluation = Evaluation(config, NoiseTable(config.noise_seed, config.noise.size, ranks), ranks, "cuda")
+    except ConfigError as error:
+        error.args = (f"{NO_GPU} ({error}); verify --updates works without one",)
+        raise
+    here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
     lines = []
-    for device in sorted({run.device(g) for g in generations}):
-        repeats = device == "cuda" and config.task.repeats_on_gpu and config.task.deterministic
-        count = config.population.size if repeats else min(config.population.size, max(individuals or 0, DISTRIBUTED))
-        try:
-            evaluation = Evaluation(config, noise, ranks, device)
-        except ConfigError as error:
-            if device == "cuda":
-                error.args = (f"{NO_GPU} ({error}); verify --updates works without one",)
-            raise
-        here = {**machine.fingerprint(uses_torch(config)), **evaluation.described}
-        for generation in (g for g in generations if run.device(g) == device):
-            statistics, observe = run.observation_statistics(generation), observed(config, generation)
-            work = Work(run.learned(generation), run.draw(generation), statistics, observe)
-            again = outcomes_of(evaluation, work, count, generation)  # the first ones: all are random draws
-            with ranks.together():
-                logged = logged_outcomes(run, generation).at(np.arange(count))
-                name, there = f"{run.path}: generation {generation}", run.machine(generation)
-                found = compare_bits(name, logged, again, here, there) if repeats else "its rollouts cannot be repeated"
-                if found:
-                    if ranks.is_root:  # all ranks have the same outcomes, and need no scipy
-                        compare_distributions(f"{name}: its behaviours", logged, again)
-                    found += ": the same distribution of behaviours"
-                lines.append(f"{name}: {count} individuals: {found or 'the same bits'}")
-        evaluation.close()
+    for g in generations:
+        work = Work(run.learned(g), run.draw(g), run.observation_statistics(g), observed(config, g))
+        again = outcomes_of(evaluation, work, config.population.size, g)
+        with ranks.together():
+            name = f"{run.path}: generation {g}"
+            compare_bits(name, logged_outcomes(run, g), again, machine.differences(here, run.machine(g)))
+        lines.append(f"{name}: {config.population.size} individuals: the same bits")
+    evaluation.close()
     return lines
 
 
-def compare_bits(name: str, logged: Outcomes, again: Outcomes, here: dict[str, str], there: dict[str, str]) -> str:
-    """Compare outcomes of GPUs bit by bit; return why bits that differ may do so, or nothing if all are the same.
-
-    Raise a VerifyError if they differ although the machine that wrote the file has the same GPU and packages.
-    """
+def compare_bits(name: str, logged: Outcomes, again: Outcomes, other: Sequence[str]) -> None:
+    """Raise a VerifyError if outcomes have other bits; `other`: the differences between the machines."""
     kept = zip((logged, again), _behaviors(logged, again), strict=True)
     parts = [(one.valid, one.length, one.fitness, behaviors) for one, behaviors in kept]
     rows = [np.column_stack(part).astype(np.float64) for part in parts]
     same = np.array([np.array_equal(one, other, equal_nan=True) for one, other in zip(*rows, strict=True)])
-    if same.all():
-        return ""
-    differ = f"{np.sum(~same)} of {len(same)} individuals have other bits"
-    if "gpu" not in there:
-        return f"{differ}, and the file does not name its GPU"
-    other = machine.differences(here, there)
-    if not other:
-        raise VerifyError(f"{name}: {differ} on the same kind of GPU: the file or the code has changed")
-    return f"{differ}, as expected here: {'; '.join(other)}"
-
-
-def compare_distributions(name: str, logged: Outcomes, again: Outcomes) -> None:
-    """Raise a VerifyError if two sets of outcomes are distributed otherwise; `name`: of the behaviours."""
-    stats, count = scipy_stats(), len(again.valid)
-    p = stats.fisher_exact([[one.size, count - one.size] for one in (logged, again)]).pvalue
-    if p < LEAST_P:
-        raise VerifyError(
-            f"{name}: {logged.size} of {count} are valid in the file, and {again.size} when they are evaluated again "
-            f"(p = {p:.2g})"
-        )
-    there, here = _behaviors(logged, again)
-    dim, tests = logged.behavior.shape[1], there.shape[1]
-    for column, (one, other) in enumerate(zip(there[logged.valid].T, here[again.valid].T, strict=True)):
-        p = float(len(one) == len(other))  # if there is nothing to compare
-        if len(one) and len(other):
-            p = stats.ks_2samp(one, other, method="asymp").pvalue
-        if p < LEAST_P * dim / tests:  # several starts are several tests
-            start = f" from start {column // dim - 1}" if column >= dim else ""
-            raise VerifyError(
-                f"{name} are distributed otherwise when they are evaluated again (number {column % dim}{start}, "
-                f"{count} individuals, p = {p:.2g})"
-            )
+    if not same.all():
+        reason = f"this is expected here: {'; '.join(other)}" if other else "the file or the code has changed"
+        raise VerifyError(f"{name}: {np.sum(~same)} of {len(same)} individuals have other bits: {reason}")
 
 
 def _behaviors(logged: Outcomes, again: Outcomes) -> list[Floats]:

@@ -8,7 +8,7 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.registry import Count, key
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Deterministic = Annotated[bool, key("Whether rollouts repeat bit by bit; false: `verify` compares distributions.")]
+Deterministic = Annotated[bool, key("Whether rollouts repeat bit by bit; false: `verify` leaves them out.")]
 RolloutCount = Annotated[
     Count, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts")
 ]

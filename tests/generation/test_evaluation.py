@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from support import stand_in_gpu
 from support.program import done, ees, info, sets
-from support.run_files import assert_same_bits
+from support.run_files import assert_same_bits, edited
 
 from ees_mpi import open_run
 from ees_mpi.ranks import gpus
+from ees_mpi.tasks.custom import CustomTask
 
 
 def train(out: Path, *settings: str, gpus: str = "GPU-a", **more: Any) -> CompletedProcess[str]:
@@ -99,14 +100,26 @@ def test_offspring_and_adaptations_come_in_batches_too(one_by_one: Path, tmp_pat
 
 @pytest.mark.standing_ranks
 @pytest.mark.slow
-def test_generations_of_a_gpu_are_verified_as_distributions_and_their_updates_bit_by_bit(tmp_path: Path) -> None:
+def test_a_generation_of_a_gpu_cannot_be_repeated_but_its_updates_can(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     train(out)
-    assert "the same distribution of behaviours" in seeing("GPU-a", "verify", out, ranks=2).stdout
+    assert "on a GPU these robots do not repeat" in seeing("GPU-a", "verify", out, ranks=2, code=2).stderr
     with open_run(out) as run:
         assert run.machine(0)["gpu"] == "stand-in" and run.machine(0)["gpu_driver"] == "1.0"
-    assert "verify --updates works without one" in seeing("", "verify", out, code=2).stderr
     assert "5 updates" in done("verify", out, "--updates", ranks=2).stdout
+
+
+def test_all_individuals_of_a_gpu_are_compared_if_its_task_repeats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CustomTask, "repeats_on_gpu", True)
+    out = tmp_path / "run.h5"
+    train(out)
+    assert seeing("GPU-a", "verify", out).stdout.count("21 individuals: the same bits") == 3
+    assert "verify --updates works without one" in seeing("", "verify", out, code=2).stderr
+    with edited(out) as file:
+        file["generations/behavior"][2, 5] += 1e-9
+    assert "1 of 21 individuals have other bits" in seeing("GPU-a", "verify", out, code=1).stderr
 
 
 @pytest.mark.standing_ranks

@@ -75,7 +75,7 @@ def test_a_run_goes_on_with_a_gpu_and_without(trained: Path, tmp_path: Path) -> 
     assert info(copy)["devices"] == ["cuda"]
     done("resume", copy, "--generations", 4)
     refused = ees("verify", copy)
-    assert refused.returncode == 2 and "the rollouts of its tasks happen once" in refused.stderr
+    assert refused.returncode == 2 and "the rollouts of its tasks happened once" in refused.stderr
     refused = ees("verify", copy, "--updates")
     assert refused.returncode == 2 and "needs rollouts that files do not keep" in refused.stderr
     on_cpus = sets(*REPLICA, *SMALL, *RUN, "task.device=cpu", "run.generations=5")

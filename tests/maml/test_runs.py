@@ -184,7 +184,7 @@ def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_
 
 def test_a_generation_of_a_gpu_is_not_verified(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ees_mpi.store.reader.Run.device", lambda self, generation: "cuda")
-    with pytest.raises(ConfigError, match=r"the rollouts of its tasks happen once"):
+    with pytest.raises(ConfigError, match=r"the rollouts of its tasks happened once"):
         verify(Ranks(), alone, None, None)
 
 

@@ -20,12 +20,11 @@ from support.own_tasks import Base
 
 SMALL = {"population.size": 8, "run.generations": 2, "noise.size": 5000, "run.fsync": False}
 COUNTER = itertools.count()
-SHIFT = 0.0
 RANDOM = np.random.default_rng()  # without a seed
 
 
 def random(z: Any) -> Any:
-    return z[0] + SHIFT + RANDOM.normal()
+    return z[0] + RANDOM.normal()
 
 
 def counted(z: Any) -> Any:
