@@ -133,6 +133,15 @@ def ranks(values: Any) -> Any:
     return (below + (equal - 1) / 2) / (len(values) - 1) - 0.5
 
 
+def width_of(b: Any, bandwidth: Any, how: str = "whiten") -> float:
+    """Return the width of the kernel, by Scott's rule unless it is a number; at most 1 in standard deviations."""
+    if bandwidth != "scott":
+        return bandwidth
+    low, high = np.percentile(b, (25, 75), axis=0)
+    std = b.std(axis=0) if how == "ranks" else np.ones(b.shape[1])
+    return len(b) ** (-1 / (b.shape[1] + 4)) * np.minimum(std, (high - low) / 1.349).min()
+
+
 def kernel(b: Any, bandwidth: float) -> Any:
     """Return the Gaussian kernel [N, N] of the distances between the rows of b."""
     x = (b * (1 / (bandwidth * np.sqrt(2)))).astype(np.float32)
@@ -157,7 +166,8 @@ def weigh(objective: Arrays, found: Arrays, starts: str | None, memory: Arrays) 
     elif name == "maxvar":
         terms = np.square(normalised(behavior, how)).sum(axis=1)
     elif name == "maxent":
-        k = kernel(normalised(behavior, how), objective["bandwidth"])
+        b = normalised(behavior, how)
+        k = kernel(b, width_of(b, objective.get("bandwidth", "scott"), how))
         p = means_of_rows(k, np.ones(count))
         terms = -(np.log(p) + means_of_rows(k, 1 / p))
     elif name == "repeatable":
@@ -283,10 +293,12 @@ def metrics(objective: Arrays, found: Arrays) -> Arrays:
     valid = found["valid"]
     behavior, fitness = found["behavior"][valid], found["fitness"][valid]
     distance = np.sqrt(np.square(behavior).sum(axis=1))
-    kernels = [part["bandwidth"] for part in objective.get("parts", [objective]) if "bandwidth" in part]
-    bandwidth, std = [*kernels, 1.0][0], behavior.std(axis=0)
-    p = means_of_rows(kernel(normalised(behavior, "whiten"), bandwidth), np.ones(len(behavior)))
-    density = p / (np.sqrt(2 * np.pi) * bandwidth) ** len(std)  # of the whitened behaviours
+    parts = objective.get("parts", [objective])
+    bandwidths = [part.get("bandwidth", "scott") for part in parts if part["name"] == "maxent"]
+    b, std = normalised(behavior, "whiten"), behavior.std(axis=0)
+    width = width_of(b, [*bandwidths, "scott"][0])
+    p = means_of_rows(kernel(b, width), np.ones(len(b)))
+    density = p / (np.sqrt(2 * np.pi) * width) ** len(std)  # of the whitened behaviours
     return {
         "behavior_variance": behavior.var(axis=0),
         "entropy": np.log(std).sum() - np.log(density).mean(),
