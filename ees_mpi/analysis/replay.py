@@ -28,6 +28,7 @@ from ees_mpi.generation.packing import pack
 from ees_mpi.generation.reevaluation import Repeated, as_logged
 from ees_mpi.generation.rollouts import outcome_of
 from ees_mpi.generation.state import State
+from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.progress import Counter
 from ees_mpi.store.reader import Run, is_study, open_run
@@ -36,6 +37,7 @@ FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 MUTATIONS = 8  # of a policy
 MAX_TOGETHER = 64
+SCENE = (640, 420)  # pixels
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ class Choice:
         if self.individual is None:
             return f"mean {self.component}"
         return f"{'mutation' if self.new else 'individual'} {self.individual}"
+
+    @property
+    def number(self) -> str:
+        """Its number in a scene; a mean has its name."""
+        return self.name if self.individual is None else str(self.individual)
 
     @property
     def title(self) -> str:
@@ -115,8 +122,12 @@ class Replayed:
     def line(self, there: str) -> str:
         """Return the result as a sentence; `there`: the place of the bits that it is compared with."""
         valid, length, fitness, *behavior = self.again.evaluated
-        shown = ", ".join(f"{value:.6g}" for value in behavior) if valid else "not finite"
-        text = f"{self.choice.title}: behaviour {shown}; fitness {fitness:.6g}; {int(length)} steps: "
+        shown = _numbers(behavior) if valid else "not finite"
+        steps = f"{int(length)} steps"
+        if (by_start := self.again.by_start) is not None:  # the first is the one that a film shows
+            shown += f", the mean of {len(by_start)} starts (from the first: {_numbers(by_start[0])})"
+            steps += " in all"
+        text = f"{self.choice.title}: behaviour {shown}; fitness {fitness:.6g}; {steps}: "
         if not self.compared:
             return text + "the file has no evaluation of it to compare with"
         if self.again.same:
@@ -126,6 +137,10 @@ class Replayed:
         apart = float(np.linalg.norm(self.again.evaluated[LOGGED:] - self.again.logged[LOGGED:]))
         logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
         return text + f"OTHER BITS than in {there}, which has behaviour {logged}; the distance is {apart:.4g}"
+
+
+def _numbers(values: Sequence[float] | Floats) -> str:
+    return ", ".join(f"{value:.6g}" for value in values)
 
 
 def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> None:
@@ -177,19 +192,24 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
         run.path = named or path
         run.check_last()
         choices = [replace(choice, new=bool(request.mutations)) for choice in choose(run, request)]
-        size = request.size or ((640, 420) if request.together else (640, 480) if len(choices) == 1 else (320, 240))
+        size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
         with closing(_opened(run, request, size)) as actor:
             if request.video:
-                fps = FPS[request.video.suffix.lower()]
-                every = max(1, round(request.speed / (fps * actor.step_seconds)))  # steps from frame to frame
+                in_scene, step = request.together or isinstance(actor, Limbed), actor.step_seconds
+                every = max(1, round(request.speed / (FPS[request.video.suffix.lower()] * step)))
+                last = math.inf if request.seconds is None else request.seconds / step
                 with Counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
-                    recorded = [_recorded(run, actor, choice, request, every, bar) for choice in choices]
-                seconds = every * actor.step_seconds
+                    recorded = [record(run, actor, choice, every, in_scene, last, bar.update) for choice in choices]
                 replayed = [result for _, result in recorded]
             else:
                 replayed = [evaluate(run, actor, choice) for choice in choices]
         if request.video:
-            sheet, fps = _sheet(run, recorded, seconds, request, size), request.speed / seconds
+            sheet: video.Sheet | Scene
+            if in_scene:
+                sheet = scene(run, recorded, every * step, request.size or SCENE)
+            else:
+                sheet = video.Sheet([_film_of(run, frames, result) for frames, result in recorded], *size)
+            fps = request.speed / (every * step)
             with Counter(sheet.count, "frame", "writing") as bar:
                 video.write(request.video, sheet.frames(), f"{sheet.width}x{sheet.height}", fps, bar.update)
             say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
@@ -225,23 +245,25 @@ def _repeat_mean(run: Run, evaluator: Evaluator, g: int, component: int) -> Repe
     outcome = outcome_of(evaluator, run.config, g, size, parameters, statistics, False)
     row = as_logged(pack([outcome], run.config.task.behavior_dim))
     if g == run.generations or component or not np.isfinite(run["mean_fitness"][g]):
-        return Repeated(np.full(len(row), np.nan), row)
-    return Repeated(np.array([1.0, row[1], run["mean_fitness"][g], *run["mean_behavior"][g]]), row)  # no length logged
+        return Repeated(np.full(len(row), np.nan), row, by_start=outcome.by_start)
+    known = np.array([1.0, row[1], run["mean_fitness"][g], *run["mean_behavior"][g]])  # no length logged
+    return Repeated(known, row, by_start=outcome.by_start)
 
 
 def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
-    """Open the task of a run: in front of a camera, for a scene of limbs or places, or without a video."""
+    """Open the task of a run: for a film, for a scene of limbs or places, or without a video."""
+    task, seed = run.config.task, run.config.run.seed
     if request.video and not request.together:
         return film(run, View(*size))
     with before_rollouts():
-        evaluator = run.config.task.open(run.config.run.seed)
+        evaluator = task.open(seed)
     if not request.together or isinstance(evaluator, Limbed):
         return evaluator
-    has_place = run.config.task.axes in (1, 2)
+    has_place = task.axes in (1, 2)
     if has_place and isinstance(evaluator, Placed):
         return evaluator
     evaluator.close()
-    drawable = run.config.task.film(run.config.run.seed, View(*size)) if has_place else None
+    drawable = task.film(seed, View(*size)) if has_place else None
     if drawable is None:
         raise RunFileError(
             f"the task {task_name(run.config)} of {run.path} has no limbs and no places that can be drawn together; "
@@ -251,75 +273,7 @@ def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
     return drawable
 
 
-Recorded = tuple[list[Any], Replayed]  # pictures, limbs or places, and the result
-
-
-def _sheet(
-    run: Run, recorded: Sequence[Recorded], seconds: float, request: ReplayRequest, size: tuple[int, int]
-) -> video.Sheet | Scene:
-    """Return the frames of a video: films side by side, or all robots in one scene."""
-    if not request.together:
-        return video.Sheet([_film_of(run, frames, result) for frames, result in recorded], *size)
-    kind = "mutations of one network" if request.mutations else f"of generation {recorded[0][1].choice.generation}"
-    walks, axes, title = [np.array(frames) for frames, _ in recorded], run.config.task.axes, f"{len(recorded)} {kind}"
-    if walks[0].ndim == 3:
-        return Scene(walks, axes, size, seconds, title)
-    if any(len(walk) == 0 for walk in walks):
-        raise RunFileError(f"{run.path}: a rollout has no finite place that can be drawn; leave out --together")
-    placed, unit = balls(walks)
-    return Scene(placed, axes, size, seconds, f"{title}: places, from the start on", unit)
-
-
-def _film_of(run: Run, shots: Sequence[video.Shot], result: Replayed) -> video.Film:
-    """Return the film of one policy; of a task that is no robot, the caption has the behaviour and the std."""
-    choice, (valid, *_), behavior = result.choice, result.again.evaluated, result.again.evaluated[LOGGED:]
-    g, title = choice.generation, choice.title
-    if g < run.generations and run.device(g) == "cuda":
-        title += " (on the CPU)"  # another rollout than the one that was logged
-    if run.config.task.begins_at_origin:
-        return video.Film(title, shots)
-    shown = ", ".join(f"{value:.4g}" for value in behavior[:3]) + (", ..." if len(behavior) > 3 else "")
-    std = ""
-    if choice.individual is not None:
-        std = f"std {np.median(run['std'][g] if 'std' in run.names else run.config.population.std):.3g}"
-    return video.Film(title, shots, (f"behaviour {shown}" if valid else "not finite", std))
-
-
-def _recorded(run: Run, actor: Any, choice: Choice, request: ReplayRequest, every: int, bar: Any) -> Recorded:
-    """Replay one policy; return pictures of its first rollout, if `together` its limbs or places; and the result."""
-    frames: list[Any] = []
-    last = math.inf if request.seconds is None else request.seconds / actor.step_seconds
-    steps, rollouts, filming, limbed = 0, 0, True, isinstance(actor, Limbed)
-
-    def shoot() -> None:
-        if not request.together:
-            frames.append(video.Shot.of(steps * actor.step_seconds, actor.place(), actor.picture()))
-            return
-        now = actor.limbs() if limbed else np.array(actor.place())
-        if now.size and np.isfinite(now).all():
-            frames.append(now)
-        elif frames:  # unstable physics: the robot stays
-            frames.append(frames[-1])
-
-    def on_step(step: int) -> None:
-        nonlocal steps, rollouts, filming
-        rollouts += step == 0
-        filming = rollouts == 1 and step <= last  # of several rollouts (`task.rollouts`), the first is filmed
-        if not filming:
-            return
-        steps = step
-        if step % every == 0:
-            shoot()
-            bar.update(every if step else 0)
-
-    actor.on_step = on_step
-    replayed = evaluate(run, actor, choice)
-    if filming and steps % every and not request.together:
-        shoot()  # the end; of the first of several rollouts it is left out
-    return frames, replayed
-
-
-def film(run: Run, view: View) -> Drawable:
+def film(run: Run, view: View) -> Drawable | Limbed:
     """Open the task of a run for filming; raise a RunFileError if there is nothing to draw."""
     drawable = run.config.task.film(run.config.run.seed, view)
     if drawable is None:
@@ -328,3 +282,96 @@ def film(run: Run, view: View) -> Drawable:
             "Gymnasium environment"
         )
     return drawable
+
+
+class Recorder:
+    """Keeps each so many-th step of a rollout, up to the last one: pictures, or limbs or places for a scene."""
+
+    def __init__(self, actor: Any, every: int, in_scene: bool, last: float, tick: Callable[[int], object]):
+        self.frames: list[Any] = []
+        self._actor, self._every, self._in_scene, self._last, self._tick = actor, every, in_scene, last, tick
+        self._step, self._over = -1, False
+
+    def on_step(self, step: int) -> None:
+        again = step == 0 and self._step >= 0  # of several rollouts (`task.rollouts`), the first is filmed
+        self._over = self._over or again or step > self._last
+        if self._over:
+            return
+        self._step = step
+        if step % self._every == 0:
+            self._keep()
+            self._tick(self._every if step else 0)
+
+    def end(self) -> None:
+        """Keep the last step of the rollout, too, if nothing has followed it."""
+        if self._step % self._every and not self._over:
+            self._keep()
+
+    def _keep(self) -> None:
+        if not self._in_scene:
+            actor = self._actor
+            self.frames.append(video.Shot.of(self._step * actor.step_seconds, actor.place(), actor.picture()))
+            return
+        now = self._actor.limbs() if isinstance(self._actor, Limbed) else np.array(self._actor.place())
+        if now.size and np.isfinite(now).all():
+            self.frames.append(now)
+        elif self.frames:  # unstable physics: the robot stays
+            self.frames.append(self.frames[-1])
+
+
+Recorded = tuple[list[Any], Replayed]  # pictures, limbs or places; and the result
+
+
+def record(
+    run: Run,
+    actor: Any,
+    choice: Choice,
+    every: int,
+    in_scene: bool,
+    last: float = math.inf,
+    tick: Callable[[int], object] = lambda steps: None,
+) -> Recorded:
+    """Replay one policy, and keep each so many-th step of its first rollout."""
+    recorder = Recorder(actor, every, in_scene, last, tick)
+    actor.on_step = recorder.on_step
+    result = evaluate(run, actor, choice)
+    recorder.end()
+    return recorder.frames, result
+
+
+def scene(run: Run, recorded: Sequence[Recorded], seconds: float, size: tuple[int, int]) -> Scene:
+    """Return all robots, or the places of other tasks, in one scene; `seconds`: from frame to frame."""
+    walks, choices = [np.array(frames) for frames, _ in recorded], [result.choice for _, result in recorded]
+    if any(len(walk) == 0 for walk in walks):
+        raise RunFileError(f"{run.path}: a rollout has no finite place that can be drawn")
+    title, numbers, unit = choices[0].title, [""], 1.0
+    if len(choices) > 1:
+        kind = "mutations of one network" if choices[0].new else f"of generation {choices[0].generation}"
+        title, numbers = f"{len(choices)} {kind}", [choice.number for choice in choices]
+    title += which_start(run)
+    if walks[0].ndim < 3:
+        title += ": places, from the start on"
+        walks, unit = balls(walks)
+    return Scene(walks, run.config.task.axes, size, seconds, title, unit, numbers=numbers)
+
+
+def which_start(run: Run) -> str:
+    """Return which one of several starts is filmed; empty if there is one."""
+    count = run.config.task.rollouts
+    return f", start 1 of {count}" if count > 1 else ""
+
+
+def _film_of(run: Run, shots: Sequence[video.Shot], result: Replayed) -> video.Film:
+    """Return the film of one policy; of a task that is no robot, the caption has the behaviour and the std."""
+    choice, valid = result.choice, result.again.evaluated[0]
+    g, title = choice.generation, choice.title + which_start(run)
+    if g < run.generations and run.device(g) == "cuda":
+        title += " (on the CPU)"  # another rollout than the one that was logged
+    if run.config.task.begins_at_origin:
+        return video.Film(title, shots)
+    behavior = result.again.first
+    shown = ", ".join(f"{value:.4g}" for value in behavior[:3]) + (", ..." if len(behavior) > 3 else "")
+    std = ""
+    if choice.individual is not None:
+        std = f"std {np.median(run['std'][g] if 'std' in run.names else run.config.population.std):.3g}"
+    return video.Film(title, shots, (f"behaviour {shown}" if valid else "not finite", std))

@@ -5,7 +5,7 @@ import json
 import shlex
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, nullcontext, suppress
+from contextlib import ExitStack, closing, suppress
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
@@ -19,17 +19,19 @@ from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, stds, titles
 from ees_mpi.analysis.numbers.heritability import describe
-from ees_mpi.analysis.replay import LOGGED, Choice, evaluate, film
+from ees_mpi.analysis.replay import LOGGED, Choice, Replayed, evaluate, film, record, scene
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
-from ees_mpi.contracts import Drawable, View
+from ees_mpi.contracts import Drawable, Limbed, View
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError, TrustError
 from ees_mpi.files import check_writable, written
 from ees_mpi.runs.progress import whose_starts
 from ees_mpi.store.reader import Run, is_study, open_run
 from ees_mpi.terminal import clock
 
-SIZE = (320, 240)  # of a picture of a robot
+SIZE = (320, 240)  # of a picture that an environment draws
+SCENE = (1000, 560)  # of the picture of all robots
+TRAIL = 200  # points of a trail, about
 SHOWN = 8  # individuals on a page without pictures
 
 
@@ -171,7 +173,7 @@ def _facts(run: Run, facts: dict[str, Any]) -> str:
 
 def _extremes(run: Run, count: int) -> str:
     """Return individuals of the last generation that differ most, with pictures if they can act again here."""
-    last, note, actor = run.generations - 1, "The individuals whose behaviours differ most. ", None
+    last, note = run.generations - 1, "The individuals whose behaviours differ most. "
     choices = [Choice(run.generations)]  # the mean
     if run.config.population.has_individuals:
         choices = [Choice(last, index) for index in offspring.extremes(offspring.positions(run, last), count or SHOWN)]
@@ -179,34 +181,55 @@ def _extremes(run: Run, count: int) -> str:
         note = "The rows of this run are tasks, so the mean is shown, before it adapts to any task. "
     if not choices:
         return "<p class='faint'>No individual of the last generation is valid.</p>"
-    try:
-        actor = film(run, View(*SIZE)) if count else None
-    except EesError as error:
-        note += "This task has nothing to draw." if isinstance(error, RunFileError) else f"No pictures: {error}."
-    with closing(actor) if actor else nullcontext():
+    if (starts := run.config.task.rollouts) > 1:
+        note += f"The numbers are means over {starts} starts. "
+    pictures, figures = "", ""
+    if count:
         try:
-            figures = [_acted(run, choice, actor) for choice in choices]
-        except (ConfigError, RunFileError, TrustError) as error:  # of the user's population, or of an older version
-            note += f"No pictures: {error}."
-            figures = [_acted(run, choice, None) for choice in choices]
-    return f"<p class='faint'>{html.escape(note)}</p><div class='extremes'>{''.join(figures)}</div>"
+            with closing(film(run, View(*SIZE))) as actor:
+                if isinstance(actor, Limbed):
+                    pictures, figures = _scene(run, actor, choices)
+                else:
+                    pictures, figures = _pictures(run, actor, choices)
+        except EesError as error:  # nothing to draw, code that does not run here, a population that has changed
+            note += f"No pictures: {error}. "
+    figures = figures or "".join(_figure(run, choice) for choice in choices)
+    return f"<p class='faint'>{html.escape(note)}</p>{pictures}<div class='extremes'>{figures}</div>"
 
 
-def _acted(run: Run, choice: Choice, actor: Drawable | None) -> str:
-    """Return one individual at the end of its rollout; an actor repeats the rollout in front of a camera."""
-    image, bits, behavior = "", "", []
+def _scene(run: Run, actor: Limbed, choices: Sequence[Choice]) -> tuple[str, str]:
+    """Return a picture of all robots at their ends, with their trails, and the numbers of each."""
+    every = max(1, run.config.task.steps // TRAIL)
+    recorded = [record(run, actor, choice, every, in_scene=True) for choice in choices]
+    image = charts.png(scene(run, recorded, every * actor.step_seconds, SCENE).last())
+    figures = [_figure(run, choice, result) for choice, (_, result) in zip(choices, recorded, strict=True)]
+    return f'<img class="scene" src="{image}" alt="the robots and their trails">', "".join(figures)
+
+
+def _pictures(run: Run, actor: Drawable, choices: Sequence[Choice]) -> tuple[str, str]:
+    """Return the picture of each at the end of its (last) rollout, with its numbers."""
+    figures = ""
+    for choice in choices:
+        result = evaluate(run, actor, choice)
+        figures += _figure(run, choice, result, charts.png(actor.picture()))
+    several = run.config.task.rollouts > 1
+    return "<p class='faint'>The pictures show the end of the last of these starts.</p>" * several, figures
+
+
+def _figure(run: Run, choice: Choice, result: Replayed | None = None, image: str = "") -> str:
+    """Return the numbers of one individual; `result`: of its replay; `image`: the address of its picture."""
+    bits, behavior = "", []
     if choice.individual is not None:
         behavior = offspring.positions(run, choice.generation)[choice.individual].tolist()
-    if actor is not None:
-        result = evaluate(run, actor, choice)
+    if result is not None:
         behavior = behavior or result.again.evaluated[LOGGED:][-offspring.position_dim(run) :].tolist()
-        image = f'<img src="{charts.png(actor.picture())}" alt="{choice.name} at the end of its rollout">'
         expected = f", to be expected: {'; '.join(result.explained)}" if result.explained else ""
         bits = "same bits when replayed" if result.again.same else f"OTHER bits when replayed{expected}"
         bits = f"<br><span class='faint'>{html.escape(bits)}</span>" if result.compared else ""
+    picture = f'<img src="{image}" alt="{choice.name} at the end of its rollout">' if image else ""
     axes = ("x\u00a0", "y\u00a0") if offspring.has_positions(run) else ("",) * 4
     shown = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(axes, behavior, strict=False))
-    return f"<figure>{image}<b>{html.escape(choice.name)}</b>{': ' if shown else ''}{shown}{bits}</figure>"
+    return f"<figure>{picture}<b>{html.escape(choice.name)}</b>{': ' if shown else ''}{shown}{bits}</figure>"
 
 
 def _times(run: Run) -> str:

@@ -4,6 +4,7 @@ The picture is drawn here, not by a physics engine: limbs are capsules, the floo
 move along x only, and every robot leaves a trail. The colour of a robot is the direction in which it ends.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -106,8 +107,10 @@ class Scene:
     axes: 1 if the robots move along x only; then each has its own lane
     hues: the colour of each robot, in radians; by default the direction in which it ends
     unit: the number that one unit of the floor stands for
+    numbers: of the robots, by which a text names them; drawn at each one that has left the start
 
-    A robot whose walk is shorter than the others stays where it ends.
+    A robot whose walk is shorter than the others stays where it ends. Robots begin near the camera, which then moves
+    away; of places, which have no size of their own, the first picture shows as much as the last one.
     """
 
     def __init__(
@@ -119,6 +122,7 @@ class Scene:
         title: str,
         unit: float = 1.0,
         hues: Sequence[float] = (),
+        numbers: Sequence[str] = (),
     ):
         _, self._image, self._draw, fonts, _ = packages()
         self.width, self.height = size
@@ -127,7 +131,8 @@ class Scene:
         self._font = fonts.load_default(13 * SMOOTH)
         self.count = max(len(walk) for walk in walks)
         limbs = np.stack([np.concatenate([w, np.repeat(w[-1:], self.count - len(w), axis=0)]) for w in walks], axis=1)
-        self._length = float(np.ptp(limbs[0, 0][:, [0, 3]])) or 1.0  # of a robot; a ball has none
+        length = float(np.ptp(limbs[0, 0][:, [0, 3]]))  # of a robot; a ball has none
+        self._length, self._zooms, self._numbers = length or 1.0, length > 0, numbers
         if axes == 1:
             lanes = (np.arange(len(walks)) - (len(walks) - 1) / 2) * LANE * self._length
             limbs[..., [1, 4]] += lanes[:, None, None]
@@ -148,26 +153,33 @@ class Scene:
         """Return the camera of each frame: it moves away until it sees the ends of all walks, and then stands still."""
         nearest = NEAREST * self._length / (2 * math.tan(LENS / 2))
         begin = Pinhole(np.zeros(2), nearest, ELEVATION[self._axes], self._large)
-        first = begin.fitted(self._ends[0].reshape(-1, 3), nearest)
         last = begin.fitted(self._ends.reshape(-1, 3), nearest)
+        first = begin.fitted(self._ends[0].reshape(-1, 3), nearest) if self._zooms else last
         turn, away = last.target - first.target, last.distance - first.distance
         time = np.clip(np.arange(self.count) / (ZOOM * self.count), 0.0, 1.0)
         shares = (time * time * (3 - 2 * time)).tolist()
         return [replace(last, target=first.target + s * turn, distance=first.distance + s * away) for s in shares]
 
     def frames(self) -> Iterator[Pixels]:
-        for number, camera in enumerate(self._cameras()):
-            image = self._image.new("RGB", self._large, FLOOR)
-            draw = self._draw.Draw(image)
-            (self._lanes if self._axes == 1 else self._rings)(draw, camera)
-            for robot, (*_, trail) in enumerate(self._paints):
-                _line(draw, camera, self._paths[: number + 1, robot], trail, 2 * SMOOTH)
-            self._shadows(draw, camera, number)
-            self._robots(draw, camera, number)
-            edge, seconds = 10 * SMOOTH, f"{number * self._seconds:.1f} s"
-            draw.text((edge, edge), self._title, TEXT, self._font, anchor="lt")
-            draw.text((self._large[0] - edge, edge), seconds, TEXT, self._font, anchor="rt")
-            yield np.ascontiguousarray(image.reduce(SMOOTH))
+        return itertools.starmap(self._frame, enumerate(self._cameras()))
+
+    def last(self) -> Pixels:
+        """Return the last picture alone."""
+        return self._frame(self.count - 1, self._cameras()[-1])
+
+    def _frame(self, number: int, camera: Pinhole) -> Pixels:
+        image = self._image.new("RGB", self._large, FLOOR)
+        draw = self._draw.Draw(image)
+        (self._lanes if self._axes == 1 else self._rings)(draw, camera)
+        for robot, (*_, trail) in enumerate(self._paints):
+            _line(draw, camera, self._paths[: number + 1, robot], trail, 2 * SMOOTH)
+        self._shadows(draw, camera, number)
+        self._robots(draw, camera, number)
+        self._names(draw, camera, number)
+        edge, seconds = 10 * SMOOTH, f"{number * self._seconds:.1f} s"
+        draw.text((edge, edge), self._title, TEXT, self._font, anchor="lt")
+        draw.text((self._large[0] - edge, edge), seconds, TEXT, self._font, anchor="rt")
+        return np.ascontiguousarray(image.reduce(SMOOTH))
 
     def _rings(self, draw: Any, camera: Pinhole) -> None:
         """Draw circles and rays around the start."""
@@ -212,6 +224,17 @@ class Scene:
             _capsule(draw, ends, radius + 0.8 * SMOOTH, dark)
             _capsule(draw, ends, radius, plain)
             _capsule(draw, ends + radius[:, None] * np.array([0.12, -0.3]), 0.4 * radius, bright)
+
+    def _names(self, draw: Any, camera: Pinhole, number: int) -> None:
+        """Write the number of each robot above it, once it has left the start, where numbers would hide each other."""
+        pixels, scale = camera.project(self._ends[number])
+        x = pixels[..., 0].mean(axis=(1, 2))
+        top = (pixels[..., 1] - scale * self._radii[:, None]).min(axis=(1, 2)) - 3 * SMOOTH
+        left = np.linalg.norm(self._paths[number] - self._paths[0], axis=1) > self._length
+        for robot, text in enumerate(self._numbers):
+            if left[robot]:
+                edge: dict[str, Any] = {"stroke_width": 2 * SMOOTH, "stroke_fill": FLOOR}
+                draw.text((x[robot], top[robot]), text, self._paints[robot][2], self._font, anchor="mb", **edge)
 
 
 def _line(draw: Any, camera: Pinhole, points: Floats, color: Color, width: int) -> None:

@@ -38,7 +38,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "replay": (
             "ees-mpi replay run.h5 --extremes 8 --video run.mp4",
-            "ees-mpi replay run.h5 --mutations 16 --together --video run.gif",
+            "ees-mpi replay run.h5 --mutations 16 --video run.gif",
         ),
     },
     "Numbers": {

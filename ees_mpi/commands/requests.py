@@ -266,9 +266,9 @@ class ReplayRequest:
     mutations: Annotated[int | None, Option("So many new ones of the mean; of a policy 8 by default.", whole(2))] = None
     std: Annotated[float | None, Option("Of these mutations.  [default: that of the config]", POSITIVE)] = None
     settings: EngineChanges = None
-    video: Annotated[Path | None, Option("Film them, side by side.", FILE, "-o, --video FILE.mp4|gif")] = None
-    together: Annotated[bool, Option("Draw them in one scene, with their trails; each is rolled out alone.")] = False
-    size: Annotated[tuple[int, int] | None, Option("Of one panel of the video, or of the scene.", kinds.PANEL)] = None
+    video: Annotated[Path | None, Option("Film them; robots with trails.", FILE, "-o, --video FILE.mp4|gif")] = None
+    together: Annotated[bool, Option("Draw the places of an environment, with trails, not its pictures.")] = False
+    size: Annotated[tuple[int, int] | None, Option("Of the scene, or of each picture.", kinds.PANEL)] = None
     speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
     seconds: Annotated[float | None, Option("Film only so many simulated seconds.", POSITIVE)] = None
     trust: Trust = False

@@ -56,7 +56,8 @@ def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repea
             parameters = run.individual(generation, index)
             outcome = outcome_of(evaluator, run.config, generation, index, parameters, statistics, observe)
     row = as_logged(pack([outcome], run.config.task.behavior_dim))
-    return Repeated(logged(run, generation, index), row, same_by_start(run, generation, index, outcome))
+    same = same_by_start(run, generation, index, outcome)
+    return Repeated(logged(run, generation, index), row, same, outcome.by_start)
 
 
 def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | None, trust: bool = False) -> list[str]:

@@ -52,7 +52,7 @@ class BatchEvaluator(Closable, Protocol):
 
 @dataclass(frozen=True)
 class View:
-    """The camera of a film: the size of its pictures in pixels."""
+    """The size of a film's pictures in pixels; robots, which return their limbs, do not need it."""
 
     width: int = 320
     height: int = 240
@@ -70,7 +70,7 @@ class Placed(Evaluator, Protocol):
 
 
 class Drawable(Placed, Protocol):
-    """An evaluator that can be filmed: its outcomes have the same bits as those of `Task.open`."""
+    """An evaluator that draws itself: its outcomes have the same bits as those of `Task.open`."""
 
     def picture(self) -> Pixels:
         """Draw the present moment; its size may differ from the requested one."""
@@ -78,7 +78,7 @@ class Drawable(Placed, Protocol):
 
 @runtime_checkable
 class Limbed(Placed, Protocol):
-    """An evaluator of robots that returns their limbs, so that several robots can be drawn together."""
+    """An evaluator of a robot that returns its limbs. Robots are drawn from them, all in one scene."""
 
     def limbs(self) -> Floats:
         """Return the limbs at the present moment, [n, 7]: both ends of the axis of a capsule, and its radius."""

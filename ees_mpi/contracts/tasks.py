@@ -5,7 +5,7 @@ from typing import Protocol, Self
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts.evaluators import BatchEvaluator, Drawable, Evaluator, Say, View, Walker
+from ees_mpi.contracts.evaluators import BatchEvaluator, Drawable, Evaluator, Limbed, Say, View, Walker
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import Part
 
@@ -171,8 +171,8 @@ class Task(Part, frozen=True):
         """Return the same task with another direction; itself, if it has none."""
         return self if self.heading is None else msgspec.structs.replace(self, direction=direction)
 
-    def film(self, seed: int, view: View) -> Drawable | None:
-        """Return an evaluator that can be filmed; None: there is nothing to draw."""
+    def film(self, seed: int, view: View) -> Drawable | Limbed | None:
+        """Return an evaluator that draws itself, or returns the limbs of a robot; None: there is nothing to draw."""
         return None
 
     # Networks: `foreign`, `commands.export`; robots that are controlled step by step: `maml`.

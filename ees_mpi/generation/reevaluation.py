@@ -16,11 +16,17 @@ class Repeated(NamedTuple):
     logged: Floats
     evaluated: Floats
     same_by_start: bool = True  # task.rollouts > 1: whether every bit of the behaviour from each start is the same
+    by_start: Floats | None = None  # task.rollouts > 1: the behaviours [K, B] as evaluated again
 
     @property
     def same(self) -> bool:
         """True if every bit is the same."""
         return self.logged.tobytes() == self.evaluated.tobytes() and self.same_by_start
+
+    @property
+    def first(self) -> Floats:
+        """The behaviour [B] from the first start, evaluated again."""
+        return self.evaluated[3:] if self.by_start is None else self.by_start[0]
 
 
 def logged(run: Run, generation: int, index: int) -> Floats:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, Task, View, Walker
+from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, Limbed, Task, View, Walker
 from ees_mpi.errors import ConfigError, PluginError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
@@ -112,7 +112,7 @@ class CustomTask(Task, frozen=True):
     def walker(self, seed: int) -> Walker | None:
         return Guard(self.task.walker(self.start_seed(seed)), self.own_code) if self.walkable else None
 
-    def film(self, seed: int, view: View) -> Drawable | None:
+    def film(self, seed: int, view: View) -> Drawable | Limbed | None:
         """Return the user's evaluator that can be filmed, if the task has `film`."""
         drawable = self.task.film(self.start_seed(seed), view) if hasattr(self.task, "film") else None
         return None if drawable is None else self._evaluator(drawable, lambda seed: self.task.film(seed, view))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Pixels, Policy, Say, Task, View, Walker
+from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Policy, Say, Task, View, Walker
 from ees_mpi.errors import ConfigError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
@@ -195,10 +195,8 @@ class WalkingTask(PolicyTask, frozen=True):
         return RobotRollouts(self, self.walker(seed))
 
     def film(self, seed: int, view: View) -> "RobotRollouts":
-        """Return rollouts of the robot on the CPU in front of a camera."""
-        robot = self.walker(seed)
-        robot.set_camera(view)
-        return RobotRollouts(self, robot)
+        """Return rollouts of the robot on the CPU, which is drawn from its limbs."""
+        return self.open(seed)
 
     def lacks_for_gpu(self) -> str:
         return self._engine().lacks_for_gpu()
@@ -228,8 +226,6 @@ class WalkingRobot(CheckedWalker, Protocol):
     @property
     def step_seconds(self) -> float: ...  # simulated seconds of one step
     def limbs(self) -> Floats: ...  # see `contracts.Limbed`
-    def set_camera(self, view: View) -> None: ...
-    def picture(self) -> Pixels: ...  # by the camera; without `set_camera`, in the usual size
 
 
 class Engine(Protocol):
@@ -302,8 +298,8 @@ class Rollouts:
 
 
 class RobotRollouts(Rollouts):
-    """Rollouts of a robot whose limbs can be drawn, and which can be filmed."""
+    """Rollouts of a robot whose limbs can be drawn."""
 
     def __init__(self, task: WalkingTask, robot: WalkingRobot):
         super().__init__(task, robot)
-        self.step_seconds, self.limbs, self.picture = robot.step_seconds, robot.limbs, robot.picture
+        self.step_seconds, self.limbs = robot.step_seconds, robot.limbs

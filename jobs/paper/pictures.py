@@ -69,7 +69,7 @@ def film(robot: str) -> None:
     """Film sixteen mutations of a trained mean."""
     mean, *options = FILMS[robot]
     words = [sys.executable, "-m", "ees_mpi", "replay", f"shelf:{mean}"]
-    words += ["--set", "task.engine=bullet", "--mutations", "16", "--together", *options]
+    words += ["--set", "task.engine=bullet", "--mutations", "16", *options]
     subprocess.run([*words, "--video", str(PICTURES / f"{robot}.gif")], check=True)
 
 

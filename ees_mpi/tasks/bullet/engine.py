@@ -4,9 +4,7 @@ import math
 
 import numpy as np
 
-from ees_mpi.contracts import Pixels, View
 from ees_mpi.outcomes import Singles
-from ees_mpi.tasks.bullet.drawing import Camera
 from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
 from ees_mpi.tasks.paper_robots import PaperRobot
@@ -40,8 +38,7 @@ class BulletWalker:
     def __init__(self, task: PaperRobot, seed: int):
         self.robot, self._seed, self._axes = ROBOTS[task.robot](), seed, task.axes
         self._stops = task.terminate == "environment"
-        self.limbs, self.close, self._camera = self.robot.limbs, self.robot.close, Camera(View())
-        self._picture: Pixels | None = None
+        self.limbs, self.close = self.robot.limbs, self.robot.close
 
     @property
     def position(self) -> tuple[float, ...]:
@@ -66,12 +63,3 @@ class BulletWalker:
             self.robot.position = (math.nan, math.nan, math.nan)
             return np.full(self.robot.observation_size, np.nan, np.float32), True
         return observation, done and (self._stops or not self.robot.finite)
-
-    def set_camera(self, view: View) -> None:
-        self._camera = Camera(view)
-
-    def picture(self) -> Pixels:
-        """Draw the robot; after unstable physics it stays at its last finite position."""
-        if self._picture is None or self.robot.finite:
-            self._picture = self.robot.picture(self._camera)
-        return self._picture

@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ees_mpi.tasks.bullet.registration  # noqa: F401  (so that gymnasium.make finds them by name)
-from ees_mpi.contracts import View
-from ees_mpi.tasks.bullet.drawing import Camera
 from ees_mpi.tasks.bullet.robots import CLIP, TARGET_X, BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
 
@@ -27,13 +25,10 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
     All episodes start from the same restored state. In a ready-made environment the first episode differs.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": round(1 / TIME_STEP)}  # noqa: RUF012
+    metadata = {"render_modes": [], "render_fps": round(1 / TIME_STEP)}  # noqa: RUF012
     robot_class: ClassVar[type[Robot]]
 
-    def __init__(self, render_mode: str | None = None) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f'render_mode: expected None or "rgb_array", got {render_mode!r}')
-        self.render_mode = render_mode
+    def __init__(self) -> None:
         self.robot = self.robot_class()
         self.observation_space = gymnasium.spaces.Box(-CLIP, CLIP, (self.robot.observation_size,), np.float32)
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.robot.action_size,), np.float32)
@@ -52,10 +47,6 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
         action = np.asarray(action)
         observation, done = self.robot.step(action)
         return observation, self._reward(action), done, False, self._info()
-
-    def render(self) -> NDArray[np.uint8] | None:
-        """Draw the robot if the render mode is "rgb_array"."""
-        return self.robot.picture(Camera(View())) if self.render_mode == "rgb_array" else None
 
     def close(self) -> None:
         """Release the physics client."""

@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.contracts import Pixels
 from ees_mpi.outcomes import Floats
-from ees_mpi.tasks.bullet.drawing import Camera, in_space, read_limbs
+from ees_mpi.tasks.bullet.limbs import in_space, read_limbs
 from ees_mpi.tasks.bullet.world import TIME_STEP, World, pybullet
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
 
@@ -45,7 +44,6 @@ class Robot:
     feet: ClassVar[tuple[str, ...]]  # links whose contact with the floor is observed
     read: ClassVar[tuple[str, ...]] = ()  # links that `_pose` reads; empty: all
     ends_when_fallen: ClassVar[bool]
-    parts: ClassVar[int]  # the position is the mean over so many parts; the floor is one of them
 
     def __init__(self) -> None:
         self._build()
@@ -172,16 +170,6 @@ class Robot:
         """Return a tenth of the joint speeds as last observed, not clipped."""
         return np.array(self._values[JOINTS_AT + 1 : JOINTS_AT + 2 * self.action_size : 2], np.float32)
 
-    @property
-    def center(self) -> tuple[float, float]:
-        """Return x and y of the robot without the floor, which is a part at (0, 0) in `position`."""
-        x, y, _ = self.position
-        return x * self.parts / (self.parts - 1), y * self.parts / (self.parts - 1)
-
-    def picture(self, camera: Camera) -> Pixels:
-        """Draw the robot with a camera, as uint8[height, width, 3]."""
-        return camera.picture(self._world, self.center)
-
     def limbs(self) -> Floats:
         """Return the limbs, [n, 7]: both ends of the axis of a capsule, and its radius."""
         states = [
@@ -219,7 +207,6 @@ class BulletCheetah(Robot):
     feet = ("ffoot", "fshin", "fthigh", "bfoot", "bshin", "bthigh")
     read = ("torso", "bthigh", "bshin", "bfoot", "fthigh", "fshin", "ffoot")
     ends_when_fallen = False
-    parts = 17
 
     def _pose(self) -> Pose:
         states = pybullet.getLinkStates(self._body, self._links, 1, 0, self._client)
@@ -255,7 +242,6 @@ class BulletAnt(Robot):
     powers: ClassVar = {f"{joint}_{leg}": 2.5 * 100.0 for leg in (1, 2, 3, 4) for joint in ("hip", "ankle")}
     feet = ("front_left_foot", "front_right_foot", "left_back_foot", "right_back_foot")
     ends_when_fallen = True
-    parts = 22
 
     def _pose(self) -> Pose:
         torso, orientation = pybullet.getBasePositionAndOrientation(self._body, self._client)

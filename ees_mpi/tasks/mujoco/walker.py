@@ -1,18 +1,12 @@
-"""A robot in MuJoCo on the CPU, with the same bits every time, also in front of a camera."""
+"""A robot in MuJoCo on the CPU, with the same bits every time."""
 
 import math
-from typing import Any
 
 import numpy as np
 
-from ees_mpi.contracts import Pixels, View
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
 from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
-from ees_mpi.tasks.screen import draw_without_a_screen, drawn
-from ees_mpi.tasks.silence import silence
-
-DISTANCE = 4.0  # of Gymnasium's camera
 
 
 class MujocoWalker:
@@ -30,7 +24,6 @@ class MujocoWalker:
         self._longest, self._fastest = FASTEST * robot_model.step_seconds, FASTEST_COORDINATE**2
         self._sound, self._place = True, self.robot.position()
         self.step_seconds = robot_model.step_seconds
-        self._renderer: Any = None  # made by `set_camera`
 
     @property
     def position(self) -> tuple[float, ...]:
@@ -78,27 +71,5 @@ class MujocoWalker:
         middle = self.data.geom_xpos[drawn]
         return np.concatenate([middle - half, middle + half, radius[:, None]], axis=1)
 
-    def set_camera(self, view: View) -> None:
-        """Follow the robot with a camera; raise MissingExtra if MuJoCo cannot draw on this machine."""
-        draw_without_a_screen()
-        mujoco, model = self._mujoco, self.robot_model.model
-        model.vis.global_.offwidth = max(model.vis.global_.offwidth, view.width)
-        model.vis.global_.offheight = max(model.vis.global_.offheight, view.height)
-        with silence():
-            self._renderer = drawn(lambda: mujoco.Renderer(model, view.height, view.width), "MuJoCo cannot draw")
-        self._camera = mujoco.MjvCamera()
-        mujoco.mjv_defaultFreeCamera(model, self._camera)
-        self._camera.distance = DISTANCE
-
-    def picture(self) -> Pixels:
-        """Draw the robot."""
-        if self._renderer is None:
-            self.set_camera(View())
-        self._camera.lookat[:2] = self.data.xpos[self.robot_model.root][:2]
-        self._renderer.update_scene(self.data, self._camera)
-        return np.asarray(self._renderer.render())
-
     def close(self) -> None:
-        """Release the renderer, if there is one; Python releases the memory of MuJoCo."""
-        if self._renderer is not None:
-            self._renderer.close()
+        """Do nothing: Python releases the memory of MuJoCo."""

@@ -4,13 +4,15 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import imageio_ffmpeg
+import msgspec
 import numpy as np
 import pytest
-from support.program import CHECKOUT, done, ees, sets, train
+from support.program import CHECKOUT, done, ees, train
 from support.run_files import edited
 
 from ees_mpi import open_run
@@ -39,8 +41,7 @@ def test_five_individuals_have_the_bits_of_the_file_and_make_a_video_that_plays(
     said = done("replay", ant, "--extremes", 5, "--video", out, "--size", "128x96").stdout
     assert said.count(SAME) == 5 and "OTHER" not in said
     frames, size, last = played(out)
-    assert frames == 7 and size == (3 * 128, 2 * (96 + 44))  # steps 0, 2, ..., 12; three columns, two rows
-    assert last[:96, :128].std() > 10 and last[140:, 256:].mean() > 250  # a picture; the sixth place is empty
+    assert frames == 7 and size == (128, 96) and last.std() > 10  # steps 0, 2, ..., 12, in one scene
     assert list(tmp_path.iterdir()) == [out]
 
 
@@ -69,14 +70,29 @@ def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah
 
 
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
-    words = sets(
-        "task.name=gymnasium", "task.env=ees_mpi/AntBullet-v0", "task.behavior=mean_info", "task.info_key=y_position"
-    )
-    words += sets("task.steps=4", "population.size=4", "noise.size=100000", "run.generations=1")
+    words = ("task.name=gymnasium", "task.env=support.own_place:PlacePoint-v0", "task.behavior=final_observation")
+    small = ("task.steps=4", "task.rollouts=2", "task.starts=own", "population.size=4", "noise.size=100000")
     run, film = tmp_path / "env.h5", tmp_path / "env.mp4"
-    done("train", "gymnasium-ant-maxent-laptop", *words, "--out", run)
-    assert SAME in done("replay", run, "--individual", 1, "--video", film, "--size", "96x96", "--speed", 0.4).stdout
-    assert played(film)[:2] == (5, (96, 72 + 62))  # the shape of its pictures
+    train(run, "gymnasium-ant-maxent-laptop", *words, *small, "run.generations=1")
+    said = done("replay", run, "--individual", 1, "--video", film, "--size", "270x90", "--speed", 0.3).stdout
+    with open_run(run) as opened:
+        rows = opened["behavior"][0, 1], opened["behavior_by_start"][0, 1, 0]
+    mean, first = (", ".join(f"{value:.6g}" for value in row) for row in rows)
+    assert f"behaviour {mean}, the mean of 2 starts (from the first: {first}); " in said
+    assert "; 8 steps in all: the same bits" in said
+    assert played(film)[:2] == (5, (270, 90 + 62))  # the shape of its pictures
+
+
+def test_the_caption_of_a_film_has_the_start_that_it_shows_and_the_behaviour_from_there(
+    cheetah: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = Repeated(np.zeros(4), np.array([1.0, 8.0, 2.0, 0.5]), by_start=np.array([[3.25], [-2.25]]))
+    with open_run(cheetah) as run:
+        task: Any = run.config.task
+        run.config = replace(run.config, task=msgspec.structs.replace(task, rollouts=2))
+        monkeypatch.setattr(type(task), "begins_at_origin", False)
+        film = replay._film_of(run, [], replay.Replayed(replay.Choice(1, 3), again, []))
+    assert film.title == "generation 1, individual 3, start 1 of 2" and film.own == ("behaviour 3.25", "std 0.02")
 
 
 def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: Path, tmp_path: Path) -> None:
@@ -114,14 +130,14 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     assert ees("export", cheetah, "--policy", "-o", policy).returncode == 0
     assert ees("sample", policy, "--count", 5, "--out", sample).returncode == 0
     ended = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
-    assert ended.returncode == 0 and ended.stdout.count(AGAIN) == 2 and played(out)[1] == (128, 64 + 44), ended.stderr
+    assert ended.returncode == 0 and ended.stdout.count(AGAIN) == 2 and played(out)[1] == (64, 64), ended.stderr
     of_sample = ees("replay", sample, "--individual", 3).stdout.splitlines()[0].replace(SAME, AGAIN)
     of_sample = of_sample.replace("generation 0, individual 3", "mutation 3")
     assert of_sample in ended.stdout.splitlines()  # the same mutation as in a sample
     assert of_sample not in ees("replay", policy, "--individual", 3, "--std", 0.5).stdout
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
     filmed = ees("replay", policy, "--mutations", 4, "--video", tmp_path / "four.gif", "--size", "64x64").stdout
-    assert filmed.count(AGAIN) == 4 and "4 frames of 256 x 108" in filmed  # all of them, side by side
+    assert filmed.count(AGAIN) == 4 and "4 frames of 64 x 64" in filmed  # all of them, in one scene
 
 
 @pytest.mark.parametrize(

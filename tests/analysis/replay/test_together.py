@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.program import done, refusal
 
-from ees_mpi.analysis.together import FLOOR, SHADES, Scene, color_of
+from ees_mpi.analysis.together import FLOOR, SHADES, Scene, balls, color_of
 from ees_mpi.tasks.mujoco.task import Mujoco
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
@@ -44,6 +44,20 @@ def test_robots_end_in_their_direction_inside_of_the_picture_each_in_its_colour(
     assert not paints & set(map(tuple, edges.tolist())) and tuple(FLOOR) in set(map(tuple, edges.tolist()))
 
 
+def test_a_robot_that_has_left_the_start_has_its_number() -> None:
+    walks = [walk(0.0), walk(math.pi)]
+    plain, named = (list(Scene(walks, 2, SIZE, 0.1, "", numbers=numbers).frames()) for numbers in ((), ("7", "12")))
+    changed = [np.nonzero((one != other).any(axis=(0, 2)))[0] for one, other in zip(plain, named, strict=True)]
+    assert not len(changed[0])  # at the start they would hide each other
+    left, right = (middle_of(color_of(angle, *SHADES[1]), plain[-1])[0] for angle in (math.pi, 0.0))
+    assert changed[-1].min() < left + 5 and changed[-1].max() > right - 5 and len(changed[-1]) < 40
+
+
+def test_the_first_picture_of_places_shows_what_the_last_one_shows() -> None:
+    places, unit = balls([np.linspace(0, 6, 9)[:, None] * [1.0, end] for end in (1.0, -1.0)])
+    assert len({(*camera.target, camera.distance) for camera in Scene(places, 2, SIZE, 0.1, "", unit)._cameras()}) == 1
+
+
 def test_robots_that_move_along_x_have_lanes_and_a_short_walk_stays_at_its_end() -> None:
     scene = Scene([walk(0.0), walk(math.pi, frames=4), walk(0.0)], 1, SIZE, 0.1, "")
     assert scene.count == 10
@@ -77,7 +91,7 @@ def test_gymnasium_s_robots_have_limbs_too() -> None:
 
 def test_new_mutations_of_a_run_are_drawn_together_with_the_bits_of_a_sample(ant: Path, tmp_path: Path) -> None:
     out = tmp_path / "ant.gif"
-    options = ["--together", "--video", out, "--size", "160x120", "--speed", 0.5]
+    options = ["--video", out, "--size", "160x120", "--speed", 0.5]
     printed = done("replay", ant, "--mutations", 5, *options).stdout
     assert printed.count(AGAIN) == 5 and "160 x 120" in printed
     assert out.read_bytes()[:6] == b"GIF89a" and b"NETSCAPE2.0" in out.read_bytes()  # it begins again at its end

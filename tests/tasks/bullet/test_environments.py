@@ -14,7 +14,7 @@ KINDS = {"ees_mpi/HalfCheetahBullet-v0": BulletCheetah, "ees_mpi/AntBullet-v0": 
 
 @pytest.fixture(params=KINDS)
 def env(request: pytest.FixtureRequest) -> Iterator[gymnasium.Env]:
-    made = gymnasium.make(request.param, render_mode="rgb_array")
+    made = gymnasium.make(request.param)
     yield made
     made.close()
 
@@ -53,13 +53,3 @@ def test_an_episode_is_truncated_after_1000_steps(env: gymnasium.Env) -> None:
     still = np.zeros(env.action_space.shape, np.float32)
     truncations = [env.step(still)[3] for _ in range(1000)]
     assert truncations == [False] * 999 + [True]
-
-
-def test_rendering_gives_pictures_that_change(env: gymnasium.Env) -> None:
-    env.reset(seed=0)
-    first = env.render()
-    for _ in range(20):
-        env.step(np.ones(env.action_space.shape, np.float32))
-    assert first.shape == (240, 320, 3)
-    assert first.dtype == np.uint8
-    assert (first != env.render()).any()

@@ -130,15 +130,13 @@ import ctypes, sys
 ctypes.CDLL(None).printf(b"C, before\\n")
 print("Python, before")
 import numpy
-from ees_mpi.contracts import View
-from ees_mpi.tasks.bullet.drawing import Camera
 from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah
 for kind in (BulletCheetah, BulletAnt):
     robot = kind()
     robot.reset(0)
     robot.step(numpy.zeros(robot.action_size))
     robot.step(numpy.full(robot.action_size, 9.0))
-    robot.picture(Camera(View(32, 24)))
+    robot.limbs()
     if kind is BulletAnt:
         robot.close()
 print("Python, after")

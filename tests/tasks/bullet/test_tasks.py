@@ -6,10 +6,8 @@ import pytest
 from support.physics import opened
 
 from ees_mpi import config
-from ees_mpi.contracts import View
 from ees_mpi.outcomes import Floats, Outcome
 from ees_mpi.policies import mean_std
-from ees_mpi.tasks.bullet.drawing import Camera
 from ees_mpi.tasks.bullet.engine import ROBOTS
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
@@ -115,22 +113,3 @@ def disturb_after(steps: int, disturb: Callable[[], None], monkeypatch: pytest.M
 def test_a_network_that_gives_nan_is_invalid_not_an_exception() -> None:
     outcome = evaluate(Cheetah(steps=5), scale=float("nan"))
     assert not outcome.valid and outcome.length == 1
-
-
-def test_rollouts_that_are_not_filmed_can_be_drawn_too() -> None:
-    rollouts = Cheetah(steps=1).open(0)
-    assert rollouts.picture().shape == (240, 320, 3)
-    rollouts.close()
-
-
-def test_the_camera_finds_a_robot_far_away_though_the_floor_counts_in_its_position() -> None:
-    robot, client = opened(ROBOTS["ant"])
-    robot.reset(0)
-    near = robot.picture(Camera(View(64, 48)))
-    client.move((200.0, -80.0, 0.75))
-    robot.step(np.zeros(8, np.float32))
-    assert robot.position[0] < 192 and robot.center == pytest.approx((200.0, -80.0), abs=0.5)
-    far = robot.picture(Camera(View(64, 48)))
-    colorful = [int((np.ptp(image.astype(int), axis=2) > 120).sum()) for image in (near, far)]  # the floor is pale
-    assert min(colorful) > 100
-    robot.close()

@@ -179,21 +179,3 @@ def test_a_run_carries_the_text_of_an_own_model(own: str) -> None:
     again = build(model="slider.xml", root="cart", xml=SLIDER)  # without its folder
     assert task.xml == SLIDER and again == task and evaluate(again).behavior == before.behavior
     assert build().resolved().xml == ""
-
-
-@pytest.mark.slow
-def test_filming_changes_no_bits() -> None:
-    from ees_mpi.contracts import View
-
-    task = build(model="ant", steps=4)
-    try:
-        filmed = task.film(3, View(64, 48))
-    except MissingExtra as error:
-        pytest.skip(str(error))
-    pictures = []
-    filmed.on_step = lambda step: pictures.append(filmed.picture().copy())
-    parameters = task.initial(np.random.default_rng(0)) * np.float32(20)
-    outcome = filmed.evaluate(0, parameters, np.zeros(27), np.ones(27), False)
-    assert outcome.behavior == evaluate(task).behavior and filmed.place() == outcome.behavior
-    assert len(pictures) == 5 and pictures[0].shape == (48, 64, 3) and (pictures[0] != pictures[4]).any()
-    filmed.close()
