@@ -3,17 +3,11 @@
 This module does not import numpy at the top: `pin_threads` must run first.
 """
 
-import base64
-import glob
-import hashlib
-import importlib.util
-import math
 import os
 import platform
-import re
 import shutil
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -37,24 +31,13 @@ PORTABLE = {
 }
 
 # The keys of the fingerprint that must be equal for two processes to compute the same bits.
-BITS_DEPEND_ON = (
-    *("ees_mpi", "python", "numpy", "cpu_features", "blas", "libm", "pybullet", "mujoco", "torch"),
-    *("pybullet_build", "mujoco_build"),
-)
-BY_CPU = ("cpu_features", "blas", "libm")  # those that depend on the CPU
+BITS_DEPEND_ON = ("ees_mpi", "python", "numpy", "cpu_features", "blas", "libc", "pybullet", "mujoco", "torch")
+BY_CPU = ("cpu_features", "blas")  # those that depend on the CPU
 # The keys of a GPU job: the bits of rollouts on a GPU depend on them, too.
 GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp", "gpu_kernels")
 GPU_KERNELS = "2"  # the version of our own kernels: raise it whenever they compute other bits
 OWN_CODE = "own_code "  # begins the key of a module of the user in a fingerprint
 SHOWN = 3  # changed files of the user; a message only counts the others
-# Files of older versions lack the digests, and jobs on CPUs the GPU, which is no difference.
-OPTIONAL_KEYS = ("pybullet_build", "mujoco_build", *GPU_BITS_DEPEND_ON)
-
-# The library of each physics engine, relative to the folder in which its package is installed.
-LIBRARIES = {"pybullet": "pybullet.*so", "mujoco": "mujoco/libmujoco.*"}
-
-DIGITS = 12  # of the digest of a library
-
 # Environment variables with the number of processes and the rank of this one, most specific first.
 LAUNCHERS = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
@@ -137,7 +120,7 @@ def check_room(need: int, host: str) -> None:
 
 
 def fingerprint(torch: bool = False) -> dict[str, str]:
-    """Return versions, CPU, BLAS and a digest of the C library's results; `torch`: whether torch is used."""
+    """Return the versions of packages, the CPU and its features, and the BLAS; `torch`: whether torch is used."""
     import numpy as np
 
     config: Any = np.show_config(mode="dicts")
@@ -148,54 +131,29 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
         "numpy": np.__version__,
         "h5py": version("h5py"),
         "pybullet": version("pybullet"),
-        "pybullet_build": _build("pybullet"),
         "mujoco": version("mujoco"),
-        "mujoco_build": _build("mujoco"),
         "torch": version("torch") if torch else "none",
         "mpi4py": version("mpi4py"),
         "cpu": _cpu_model(),
         "cpu_features": " ".join([*simd.get("baseline", []), *simd.get("found", [])]),
         "blas": _blas(),
-        "libm": f"{' '.join(platform.libc_ver())} {_libm_digest()}",
+        "libc": " ".join(platform.libc_ver()),
         "platform": platform.platform(),
     }
 
 
-def commit(package: Path = Path(__file__).parent) -> str:
-    """Return the commit of the checkout that holds the package; if it was installed, its version.
-
-    The files of git are read, because git may be missing, and must neither wait nor print. A package that was installed
-    into the folder of another repository does not have its commit.
-    """
-    top = package.resolve().parent
-    try:
-        if 'name = "ees_mpi"' in (top / "pyproject.toml").read_text(encoding="utf-8"):
-            return _commit_of(top / ".git")
-    except (OSError, ValueError, StopIteration):
-        pass
+@lru_cache
+def commit() -> str:
+    """Return the commit of the checkout that holds the package, as git says it; else the version of the package."""
+    top = Path(__file__).resolve().parents[1]
+    if (top / ".git").exists():
+        try:
+            words = ["git", "-C", str(top), "rev-parse", "--verify", "-q", "HEAD"]
+            asked = subprocess.run(words, capture_output=True, text=True, timeout=10)
+        except (OSError, subprocess.TimeoutExpired):  # there is no git, or it waits for a disk
+            return __version__
+        return asked.stdout.strip() or __version__
     return __version__
-
-
-def _commit_of(git: Path) -> str:
-    """Return the commit that the HEAD of a repository names; raise an error if there is none."""
-    if git.is_file():  # of a worktree: it names its own folder, which names that of the repository
-        git = git.parent / _text(git).removeprefix("gitdir:").strip()
-    common = git / _text(git / "commondir") if (git / "commondir").exists() else git
-    found = _text(git / "HEAD")
-    if found.startswith("ref: "):
-        branch = found.removeprefix("ref: ")
-        packed = common / "packed-refs"
-        if (common / branch).exists():
-            found = _text(common / branch)
-        else:
-            found = next(line.split()[0] for line in _text(packed).splitlines() if line.endswith(f" {branch}"))
-    if not re.fullmatch(r"[0-9a-f]{40,64}", found):
-        raise ValueError(f"{found!r} is no commit")
-    return found
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8").strip()
 
 
 def gpu_packages() -> dict[str, str]:
@@ -205,16 +163,13 @@ def gpu_packages() -> dict[str, str]:
 
 
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
-    """Return the differences between two fingerprints that can change bits."""
-    if "gpu" in other:
-        other = {"gpu_kernels": "1", **other}  # the first kernels had no number
+    """Return the differences between two fingerprints that can change bits, in keys that both have."""
     files = [f"{OWN_CODE}{name}" for name in _changed(own_code(mine), own_code(other))]
     more = [f"and {len(files) - SHOWN} more files of yours"] if len(files) > SHOWN else []
     return [
-        f"{key} is {mine.get(key, 'none')!r} here and {other.get(key, 'none')!r} there"
+        f"{key} is {mine[key]!r} here and {other[key]!r} there"
         for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files[:SHOWN])
-        if mine.get(key, "none") != other.get(key, "none")
-        and (key not in OPTIONAL_KEYS or (key in mine and key in other))
+        if key in mine and key in other and mine[key] != other[key]
     ] + more
 
 
@@ -241,45 +196,12 @@ def code_change(here: Mapping[str, str], there: Mapping[str, str], since: str) -
 @lru_cache
 def version(package: str) -> str:
     """Return the version of an installed package, or "none"."""
-    name = package.replace("-", "_")
-    for folder in sys.path:  # its folder says it; to import the module below, and to read with it, takes 40 ms
-        for found in glob.iglob(f"{name}-*.dist-info", root_dir=folder or "."):
-            return found[len(name) + 1 : -len(".dist-info")]
     from importlib import metadata
 
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "none"
-
-
-def _build(engine: str) -> str:
-    """Return a digest of the library of a physics engine: another build of the same version may compute other bits.
-
-    The digest is taken from the installer's record. The library itself, which may have 100 MB, is read only if it was
-    changed after it was installed.
-    """
-    loaded = engine in sys.modules
-    spec = getattr(sys.modules[engine], "__spec__", None) if loaded else importlib.util.find_spec(engine)
-    if spec is None or not spec.origin:
-        return "none"
-    site = Path(spec.origin).parents[1 if spec.submodule_search_locations else 0]
-    library = next(site.glob(LIBRARIES[engine]), None)
-    return _file_digest(library, site.glob(f"{engine}*.dist-info/RECORD")) if library else "none"
-
-
-def _file_digest(file: Path, records: Iterable[Path]) -> str:
-    """Return the first digits of a file's SHA-256, from a record of its installer if the record is still true."""
-    status = file.stat()
-    for record in records:
-        if record.stat().st_mtime < status.st_mtime:
-            continue
-        for line in record.read_text(encoding="utf-8").splitlines():
-            name, _, digest = line.partition(",sha256=")
-            if digest.endswith(f",{status.st_size}") and record.parents[1] / name == file:
-                return digest[:DIGITS]
-    with file.open("rb") as opened:
-        return base64.urlsafe_b64encode(hashlib.file_digest(opened, "sha256").digest()).decode()[:DIGITS]
 
 
 @lru_cache  # numpy keeps the BLAS with which it was loaded
@@ -303,11 +225,3 @@ def _cpu_model() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
-
-
-@lru_cache
-def _libm_digest() -> str:
-    """Return a digest of some results of the C library, whose last bits depend on the CPU."""
-    points = [0.0137 * k + 0.01 for k in range(1, 400)]
-    values = [f(x) for f in (math.sin, math.exp, math.log, math.atan, math.cbrt) for x in points]
-    return hashlib.sha256(repr(values).encode()).hexdigest()[:8]

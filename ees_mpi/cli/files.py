@@ -204,7 +204,7 @@ def sweep(
     """
     from ees_mpi.config.sweeps import runs
 
-    for file, chosen in runs(source, settings or (), seeds).items():
+    for file, chosen in runs(source, [*map(str, requests.changes_of(settings))], seeds).items():
         words = [word for setting in chosen for word in ("--set", setting)]
         echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str((out or Path()) / file), "--resume"]))
 

@@ -41,7 +41,7 @@ def examine(ranks: Ranks) -> list[Finding]:
         ("ok", "cpu", f"{here['cpu']}; {here['blas']}; numpy {here['numpy']}"),
         *_files(),
         *_gpus(ranks),
-        *_packages(here),
+        *_packages(),
     ]
 
 
@@ -116,13 +116,12 @@ def _gpus(ranks: Ranks) -> Iterator[Finding]:
     yield "ok", "GPU", f"{names}; ranks that would drive one: {', '.join(map(str, sorted(drivers)))}"
 
 
-def _packages(here: dict[str, str]) -> Iterator[Finding]:
+def _packages() -> Iterator[Finding]:
     for extra, (packages, purpose) in EXTRAS.items():
         versions = {package: machine.version(package) for package in packages}
         missing = [package for package, version in versions.items() if version == "none"]
         if missing:
             yield "note", f"[{extra}]", f"{purpose}: no {', '.join(missing)}; pip install 'ees_mpi[{extra}]'"
         else:
-            build = {name: f", build {here[f'{name}_build']}" if f"{name}_build" in here else "" for name in packages}
-            listed = ", ".join(f"{package} {version}{build[package]}" for package, version in versions.items())
+            listed = ", ".join(f"{package} {version}" for package, version in versions.items())
             yield "ok", f"[{extra}]", f"{purpose}: {listed}"
