@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,26 @@ def test_the_table_and_the_blocks_made_on_demand_are_the_same_bits() -> None:
     for offset, count in [(0, 10), (BLOCK - 5, 10), (BLOCK - 5, BLOCK + 10), (size - 3, 3)]:
         np.testing.assert_array_equal(table.row(offset, count), lazy.row(offset, count))
         assert table.row(offset, count).size == count
+
+
+class SecondOfTwo(Ranks):
+    """A rank whose neighbour fills its part of the table late: at the barrier of the node."""
+
+    node_rank, node_size = 1, 2
+
+    def shared_array(self, count: int, dtype: Any) -> Any:
+        self.array = np.zeros(count, dtype)
+        return self.array
+
+    def node_barrier(self) -> None:
+        self.own = self.array[BLOCK : 2 * BLOCK].copy()
+        self.array[:BLOCK] = Noise(7, self.array.size).row(0, BLOCK)
+
+
+def test_a_table_is_read_after_all_ranks_of_the_node_have_filled_it() -> None:
+    ranks, size = SecondOfTwo(), 2 * BLOCK
+    np.testing.assert_array_equal(NoiseTable(7, size, ranks).row(0, size), Noise(7, size).row(0, size))
+    np.testing.assert_array_equal(ranks.own, Noise(7, size).row(BLOCK, BLOCK))  # the others may read it from then on
 
 
 def test_bits_depend_on_the_seed_and_digest_tells_seed_and_size() -> None:

@@ -29,6 +29,7 @@ def test_a_rank_that_is_alone_on_its_node_stays_in_step_with_nodes_of_several() 
         ("out_of_step", "the state after generation 7 is not the same on all ranks: rank 1 on", 1),
         ("not_alike", "blas is 'another BLAS' on rank 2 on", 1),
         ("lonely_error", "only rank 1 knows", 2),
+        ("lost_rank", "rank 0 on", 1),
     ],
 )
 def test_an_error_ends_all_ranks_and_is_told_once(name: str, message: str, code: int) -> None:

@@ -81,6 +81,13 @@ def test_a_thread_of_the_user_that_never_ends_does_not_keep_a_command_alive() ->
     assert ended.returncode == 1 and ended.stderr.count("Timeout (") == 1 and "interference-maxent" in ended.stdout
 
 
+@pytest.mark.parametrize("typo", ["5 min", "", "0", "-1", "nan", "inf"])
+def test_a_start_limit_that_is_no_number_of_minutes_is_refused(typo: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(process.START_MINUTES, typo)
+    with pytest.raises(LaunchError, match=r"EES_MPI_START_MINUTES: expected a number of minutes, got"):
+        process.start_minutes()
+
+
 def test_a_program_that_calls_a_function_has_no_time_limit(limits: list[float], tmp_path: Path) -> None:
     tiny = {"population.size": 20, "run.generations": 2, "noise.size": 5000, "run.stall_minutes": 7.0}
     ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings=tiny).close()

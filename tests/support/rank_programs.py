@@ -1,5 +1,7 @@
 """Programs that tests run under mpirun: `python rank_programs.py NAME ...`; every rank checks, rank 0 prints."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ import numpy as np
 from ees_mpi import machine, ranks
 from ees_mpi.errors import ConfigError
 from ees_mpi.noise import BLOCK, Noise, NoiseTable
-from ees_mpi.ranks import Ranks
+from ees_mpi.ranks import Ranks, process
 
 
 def gathers(world: Ranks) -> str:
@@ -104,6 +106,16 @@ def lonely_error(world: Ranks) -> str:
     """One of our errors on one rank only, outside `together`: the job ends with it."""
     if world.rank == 1:
         raise ConfigError("only rank 1 knows")
+    world.allgather(np.zeros(1))
+    return "not reached"
+
+
+def lost_rank(world: Any) -> str:
+    """A rank is stopped: it cannot end itself, and the one that waits for it ends the job."""
+    process.MARGIN = 3.0
+    world.set_stall_limit(3.0)
+    if world.rank == 1:
+        os.kill(os.getpid(), signal.SIGSTOP)
     world.allgather(np.zeros(1))
     return "not reached"
 
