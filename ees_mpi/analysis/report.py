@@ -22,10 +22,11 @@ from ees_mpi.analysis.numbers.heritability import describe
 from ees_mpi.analysis.replay import LOGGED, Choice, Replayed, evaluate, film, record, scene
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
+from ees_mpi.config import Config
 from ees_mpi.contracts import Drawable, Limbed, View
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError, TrustError
 from ees_mpi.files import check_writable, written
-from ees_mpi.runs.progress import whose_starts
+from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.store.reader import Run, is_study, open_run
 from ees_mpi.terminal import clock
 
@@ -124,7 +125,7 @@ def _starts(runs: Sequence[Run]) -> str:
         task = run.config.task
         with suppress(EesError):  # of the user's code, which may not run here
             has_starts = "reset_seed" in task.__struct_fields__ and not task.in_program and task.steps > 1
-            said.add(whose_starts(run.config) if has_starts and run.config.population.has_individuals else "")
+            said.add(_whose_starts(run.config) if has_starts and run.config.population.has_individuals else "")
     if len(said) != 1 or not (text := said.pop()):
         return ""
     text = f"{text[0].upper()}{text[1:]}."
@@ -133,6 +134,17 @@ def _starts(runs: Sequence[Run]) -> str:
     path = shlex.quote(runs[0].path.name) if len(runs) == 1 else "RUN.h5"
     command = f"<code>ees-mpi measure {html.escape(path)} <span>--starts 20</span></code>"
     return f"<p class='faint'>{text} Do mutations do the same from other starts? {command} finds out.</p>"
+
+
+def _whose_starts(config: Config) -> str:
+    """Return which individuals have their starts in common."""
+    task, count = config.task, f"{config.task.rollouts} start{'s' * (config.task.rollouts > 1)}"
+    if has_one_start(config):
+        return "all rollouts have the same start"
+    if task.common_starts:
+        return f"all individuals{' of a generation' * (task.starts == 'common')} have the same {count}"
+    in_pairs = task.starts == "own" and config.population.antithetic
+    return f"each {'antithetic pair' if in_pairs else 'individual'} has {count} of its own"
 
 
 def _curves(runs: Sequence[Run], row: str) -> str:

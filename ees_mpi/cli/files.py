@@ -236,7 +236,6 @@ def plan(
     loaded = load(source, requests.changes_of(settings))
     _print_notes(loaded.notes)
     costs = measured_costs(loaded)
-    _print_notes([costs.starts])
     facts = estimate(loaded, ranks, ranks_per_node or ranks, costs)
     echo(json.dumps(facts) if as_json else "\n".join(describe(facts)))
 

@@ -31,7 +31,7 @@ from ees_mpi.foreign import policy_fit
 from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.packing import pack, unpack
-from ees_mpi.generation.results import SAME_STARTS, Clock, Record, describe, starts_warning, uses_torch, with_times
+from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
 from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
@@ -402,8 +402,6 @@ def evaluate(
     evaluation.close()
     with ranks.together():
         if ranks.is_root:
-            if all(starts_warning(record.arrays) for record, _ in rows):
-                say(f"warning: {SAME_STARTS}")
             about = {**parent.about, "setting": {"std": list(stds)}}
             about |= {"second_generation": notes} if notes else {}
             note = json.dumps(about)

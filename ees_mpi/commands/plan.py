@@ -22,7 +22,6 @@ from ees_mpi.generation.state import State, first_state
 from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Draw, Outcomes
 from ees_mpi.ranks import Ranks, gpus
-from ees_mpi.runs.progress import starts_note
 from ees_mpi.store import layout
 from ees_mpi.terminal import clock
 from ees_mpi.update import Update
@@ -48,15 +47,13 @@ class Costs:
     most_kept: int = 0  # ... at most
     table: int = 0  # bytes of the noise table of a node
     gpus: int = 0  # of this machine, if they evaluate
-    starts: str = ""  # a line on the starts of rollouts
 
 
 def measured_costs(config: Config) -> Costs:
     """Return the costs of the parts of a generation, measured on this machine."""
     configs.check(config, here=False)
     config.method.try_out(config.task, config.population)
-    costs = maml_costs(config) if config.method.name == "maml" else evolution_costs(config)
-    return replace(costs, starts=starts_note(config))
+    return maml_costs(config) if config.method.name == "maml" else evolution_costs(config)
 
 
 def evolution_costs(config: Config) -> Costs:

@@ -94,12 +94,6 @@ class Maml(Method):
         """Return the axis of actions for a run; samples of offspring have none."""
         return {"action_dim": task.layers[-1]} if not population.has_individuals else {}
 
-    def warning(self, arrays: Arrays) -> str | None:
-        """Return a warning if an iteration made no step."""
-        if arrays["shortened"] >= 0:
-            return None
-        return "the line search found no better policy within the KL bound in one or more iterations; they made no step"
-
 
 def check_task(task: Task) -> None:
     """Raise a ConfigError if a task has no policy, or no reward at each step, which the policy gradient needs."""

@@ -68,7 +68,3 @@ class Method(Protocol):
 
     def file_axes(self, task: Task, population: Population) -> Mapping[str, int]:
         """Return the sizes of further axes of the run file."""
-
-    def warning(self, arrays: Arrays) -> str | None:
-        """Return a warning about a generation, if there is one."""
-        return None

@@ -59,10 +59,6 @@ class Population(Part, frozen=True):
         """Return the population of `count` independent offspring of the same means; `std`: None: the same."""
         return msgspec.structs.replace(self, size=count, std=std or self.std)
 
-    def warning(self, learned: Arrays) -> str | None:
-        """Return a warning about the learned arrays, if there is one."""
-        return None
-
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Draw the individuals of a generation."""
         raise NotImplementedError

@@ -8,18 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.config import OBSERVED, Config, enough
+from ees_mpi.config import Config
 from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import MAX_BEHAVIOR, Arrays, Bandwidth, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
-
-SAME_STARTS = (
-    "all starts of each individual gave the same behaviour, bit by bit; if the task ignores its seed, several starts "
-    "only cost time"
-)
 
 
 class Unfinished(Exception):
@@ -149,26 +144,6 @@ def uses_torch(config: Config) -> bool:
     return config.method.uses_torch or bool(getattr(config.task, "policy", None))
 
 
-def starts_warning(arrays: Arrays) -> str | None:
-    """Return a warning if all starts of each valid individual gave the same behaviour; None if there is one start."""
-    by_start = arrays.get("behavior_by_start")
-    if by_start is None or (by_start != by_start[:, :1])[arrays["valid"]].any():
-        return None
-    return SAME_STARTS
-
-
-def observation_warning(config: Config) -> str:
-    """Return a warning if less than one rollout of a generation feeds the observation statistics; else nothing."""
-    task, rollouts = config.task, config.population.size * config.method.rollouts
-    share = task.observation_share if task.observation_dim else 0.0
-    if share == 0 or share * rollouts >= 1:
-        return ""
-    return (
-        f"hardly a rollout feeds the observation normaliser: {share:g} of {rollouts}, {share * rollouts:.2g} in each "
-        f"generation; for about {min(OBSERVED, rollouts)}: task.observation_share={enough(config):g}"
-    )
-
-
 def observed(config: Config, generation: int) -> NDArray[np.bool_]:
     """Return which individuals [N] of a generation feed the observation statistics."""
     share = config.task.observation_share if config.task.observation_dim else 0.0
@@ -189,13 +164,21 @@ def gather_sums(mine: Floats, ranks: Ranks) -> Floats:
 
 
 def check_enough(outcomes: Outcomes, generation: int, saved: bool = True) -> None:
-    """Raise on every rank if most rollouts of a generation are not finite; `saved`: there is a run file."""
-    size, earlier = len(outcomes.valid), f". The {generation} generations before it are saved"
-    if 2 * outcomes.size < size or outcomes.size < 2:
-        raise collective(
-            TaskError(
-                f"generation {generation}: {size - outcomes.size} of {size} rollouts are invalid: an action, a "
-                f"behaviour or a fitness is not finite or beyond {MAX_BEHAVIOR:g}, or your code says so; no update can "
-                f"be made of the rest{earlier if saved and generation else ''}"
-            )
-        )
+    """Raise on every rank if most rollouts of a generation are invalid; `saved`: there is a run file."""
+    if 2 * outcomes.size < len(outcomes.valid) or outcomes.size < 2:
+        said = invalid_rollouts(generation, outcomes.behavior, outcomes.fitness, outcomes.valid)
+        earlier = f". The {generation} generations before it are saved" if saved and generation else ""
+        raise collective(TaskError(f"{said}. No update can be made of the rest{earlier}"))
+
+
+def invalid_rollouts(generation: int, behavior: Floats, fitness: Floats, valid: NDArray[np.bool_]) -> str:
+    """Return a sentence on the invalid rollouts of a generation; it has the number that made the first one invalid."""
+    first, count = int(valid.argmin()), len(valid) - int(valid.sum())
+    numbers = {f"behavior[{place}]": value for place, value in enumerate(behavior[first].tolist())}
+    wrong = [f"{name} is {value:g}" for name, value in numbers.items() if not abs(value) <= MAX_BEHAVIOR]
+    wrong += [] if np.isfinite(fitness[first]) else [f"fitness is {fitness[first]:g}"]
+    return (
+        f"generation {generation}: {count} of {len(valid)} rollouts {'is' if count == 1 else 'are'} invalid, because a "
+        f"number is not finite or beyond {MAX_BEHAVIOR:g}, or because the task says so. The first is individual "
+        f"{first}: {wrong[0] if wrong else 'its task says so'}"
+    )

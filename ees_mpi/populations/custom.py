@@ -92,12 +92,6 @@ class CustomPopulation(Population, frozen=True):
         gradient = self.population.gradient(weights, draw, readonly(learned), noise, ranks)
         return like(gradient, learned, f"{self._code}: gradient()", np.float64)
 
-    def warning(self, learned: Arrays) -> str | None:
-        """Return a warning of the user's population, if it gives one."""
-        if not hasattr(self.population, "warning"):
-            return None
-        return self.population.warning(readonly(learned))
-
     @property
     def _code(self) -> str:
         return f"{KEY} {self.function}"

@@ -82,19 +82,3 @@ class Diagonal(Normal, frozen=True, kw_only=True):
         """Return the gradient of the log std without the entries that lead a std beyond its floor or ceiling."""
         low, high = (np.float32(limit) for limit in self._limits)
         return np.where(((std <= low) & (slope < 0)) | ((std >= high) & (slope > 0)), 0.0, slope)
-
-    def warning(self, learned: Arrays) -> str | None:
-        """Return a warning if the std of parameters is at its floor or ceiling."""
-        low, high = (np.float32(limit) for limit in self._limits)
-        std = learned["std"]
-        for out, word, name, limit in (
-            (std <= low, "collapsed to", "std_floor", low),
-            (std >= high, "grown to", "std_ceiling", high),
-        ):
-            if out.any() and low < high:
-                share = "all parameters" if out.all() else "some parameters"
-                return (
-                    f"the standard deviation of {share} has {word} population.{name} = {limit:g}; "
-                    "a smaller optimizer.std_lr may help"
-                )
-        return None

@@ -22,7 +22,6 @@ from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 
-COLLAPSED = 0.01  # standard deviations between two means; below, all responsibilities are nearly equal
 MAX_COMPONENTS = 1000  # components: the time of an update grows with their square
 
 
@@ -75,18 +74,6 @@ class Mixture(Normal, frozen=True, kw_only=True):
                 i = shares[ranks.rank][row]
                 mine[row] = differences @ noise.row(offset[i], mu.shape[1]).astype(np.float64)
         return np.repeat(ranks.allgather(mine, [len(share) for share in shares]), step, axis=0)
-
-    def warning(self, learned: Arrays) -> str | None:
-        """Return a warning if two means are so close that their offspring cannot be distinguished."""
-        mu = learned["mean"].astype(np.float64)
-        for j in range(self.components - 1):
-            distances = np.sqrt(_squared_distances(mu[j:], 0)[1:]) / self.std
-            for k in np.flatnonzero(distances < COLLAPSED)[:1]:
-                return (
-                    f"components {j} and {j + 1 + k} have collapsed into one: their means are {distances[k]:.2g} std "
-                    "apart"
-                )
-        return None
 
 
 def _squared_distances(mu: Floats, k: int) -> Floats:

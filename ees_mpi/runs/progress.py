@@ -1,7 +1,6 @@
 """The progress of a command, on rank 0: a progress bar on a terminal, or a line every few seconds in a log file."""
 
 import contextlib
-import math
 import os
 import sys
 import time
@@ -9,15 +8,12 @@ from collections.abc import Callable
 from typing import Any, Self, TextIO
 
 from ees_mpi.config import Config
-from ees_mpi.generation.results import Record, starts_warning
-from ees_mpi.generation.rollouts import has_one_start
+from ees_mpi.generation.results import Record, invalid_rollouts
 from ees_mpi.outcomes import Outcome
 from ees_mpi.ranks import Ranks, launched
 from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
-NO_STEP = "the gradient of a generation is exactly 0: all behaviours or fitnesses are equal, or those of pairs cancel"
-CONSTANT = "the entropy is -inf: one number of the behaviour is the same for all individuals; leave it out if so always"
 
 
 class Display:
@@ -62,23 +58,19 @@ class Progress(Display):
     """Shows committed generations, and warnings about them."""
 
     def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None], stream: TextIO | None = None):
-        self._config, self._file_warning, self._warned = config, file_warning, set[str]()
+        self._config, self._file_warning, self._invalid = config, file_warning, False
         self._total, self._first = config.run.generations, done
         super().__init__(stream, total=self._total, initial=done, unit="gen", smoothing=0.05)
 
     def update(self, record: Record) -> None:
         """Show one more committed generation."""
-        parts = (self._config.population, self._config.method)
-        stuck = record.generation > 0 and record.arrays.get("gradient_norm") == 0  # an archive may be empty at first
-        flat = self._config.method.headline == "entropy" and record.arrays.get("entropy") == -math.inf
-        own = NO_STEP if stuck else CONSTANT if flat and record.generation else None
-        same = starts_warning(record.arrays) if record.generation == self._first else None
-        warnings = [self._file_warning(), *(part.warning(record.arrays) for part in parts), own, same]
+        warnings = [self._file_warning()]
+        if not self._invalid and not record["valid"].all():
+            self._invalid = True  # they are told once; each line has their share
+            warnings.append(invalid_rollouts(record.generation, record["behavior"], record["fitness"], record["valid"]))
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
-            for line in (f"warning: {warning}" for warning in warnings if warning):
-                if line not in self._warned:
-                    self._warned.add(line)
-                    self._say(line)
+            for warning in filter(None, warnings):
+                self._say(f"warning: {warning}")
             done = record.generation + 1
             if self._bar is not None:
                 self._bar.set_postfix_str(self._metric(record), refresh=False)
@@ -146,25 +138,3 @@ def on_terminal(stream: TextIO) -> bool:
         return True
     closed = getattr(stream, "closed", False)  # a stream of the user may have no `closed`
     return not closed and stream.isatty() and not launched()[0]
-
-
-def starts_note(config: Config) -> str:
-    """Return a line on the starts that a run uses; empty if they are not known to depend on their seeds."""
-    task = config.task
-    if not task.varied_starts:
-        return ""
-    if has_one_start(config):
-        return f"all rollouts start from seed {task.start_seed(config.run.seed)}; task.starts gives others"
-    when = "in all generations" if task.starts == "fixed" else "new ones in each generation"
-    return f"{whose_starts(config)}, {when} (task.starts, task.rollouts)"
-
-
-def whose_starts(config: Config) -> str:
-    """Return which individuals have their starts in common."""
-    task, count = config.task, f"{config.task.rollouts} start{'s' * (config.task.rollouts > 1)}"
-    if has_one_start(config):
-        return "all rollouts have the same start"
-    if task.common_starts:
-        return f"all individuals{' of a generation' * (task.starts == 'common')} have the same {count}"
-    in_pairs = task.starts == "own" and config.population.antithetic
-    return f"each {'antithetic pair' if in_pairs else 'individual'} has {count} of its own"

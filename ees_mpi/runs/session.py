@@ -13,14 +13,14 @@ from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
 from ees_mpi.generation.determinism import check_deterministic
-from ees_mpi.generation.results import Record, evaluates_mean, observation_warning, uses_torch
+from ees_mpi.generation.results import Record, evaluates_mean, uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks, launched, process
 from ees_mpi.registry.plugins import digests
 from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
-from ees_mpi.runs.progress import CountedOutcomes, Progress, starts_note
+from ees_mpi.runs.progress import CountedOutcomes, Progress
 from ees_mpi.runs.start import PreparedRun, PrepareRun, begin_session
 from ees_mpi.store.layout import axis_sizes
 from ees_mpi.terminal import plain, say
@@ -185,7 +185,7 @@ def _train(
     with ranks.together():
         if prepared:
             writer = prepared.open()  # creates a new file
-            _greet(ranks, prepared, job.described["device"])
+            _greet(ranks, prepared)
             notes = begin_session(writer, job.config, state.generation, prepared.sessions, ranks, **job.described)
     if not writer or not prepared:
         train(job, state, None)
@@ -210,7 +210,7 @@ def _train(
             note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
 
 
-def _greet(ranks: Ranks, prepared: PreparedRun, device: str) -> None:
+def _greet(ranks: Ranks, prepared: PreparedRun) -> None:
     """Print the generations and the number of ranks, with warnings."""
     config, first = prepared.config, int(prepared.state["generation"])
     size = config.population.size
@@ -220,15 +220,6 @@ def _greet(ranks: Ranks, prepared: PreparedRun, device: str) -> None:
     say(f"{said}, with {rollouts:,} rollout{'s' * (rollouts > 1)} each")
     for note in config.notes:
         say(f"note: {note}")
-    if not prepared.sessions and (note := starts_note(config)):
-        say(f"note: {note}")
-    if warning := observation_warning(config):
-        say(f"warning: {warning}")
     slices = config.noise.slices(config.task.parameters)
     if slices < size and not prepared.sessions:
         say(f"warning: the noise table has {slices} noise vectors for {size} individuals (noise.size)")
-    if ranks.size > size and device == "cpu":
-        say(
-            f"warning: {ranks.size - size} of {ranks.size} ranks have nothing to evaluate (ranks {size} to "
-            f"{ranks.size - 1}): the population has {size} individuals"
-        )

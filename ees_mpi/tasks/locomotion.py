@@ -257,8 +257,10 @@ class Rollouts:
             length, places, last = self._walk(seen)
         places += [last] * (len(task.marks) - len(places))  # a rollout that ended early stays at its last position
         behavior, fitness = tuple(value for place in places for value in place), self._fitness(last)
-        if not self._robot.finite or not all(map(math.isfinite, (*behavior, fitness))):
+        if not self._robot.finite:
             return Outcome(index, (math.nan,) * task.behavior_dim, math.nan, length, valid=False)
+        if not all(map(math.isfinite, (*behavior, fitness))):
+            return Outcome(index, behavior, fitness, length, valid=False)
         sums = observation_sums(seen) if seen else None
         return Outcome(index, behavior, fitness, length, True, sums)
 

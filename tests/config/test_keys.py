@@ -116,21 +116,3 @@ def test_every_preset_trains_a_generation(preset: str) -> None:
     rollouts = ["maml.rollouts=2"] if "maml" in preset else []
     small = ["population.size=4", "noise.size=5000", "run.generations=1"]
     assert trained(config.load(preset, [*small, *walks, *device, *rollouts])).generation == 1
-
-
-@pytest.mark.parametrize(
-    ("preset", "settings", "share"),
-    [
-        ("cheetah-maxent", ["population.size=40"], "0.25"),
-        ("cheetah-maxent", ["population.size=6"], "1"),
-        ("cheetah-maxent", ["population.size=100"], None),
-        ("cheetah-maxent", ["population.size=40", "task.observation_share=0.0"], None),
-        ("cheetah-maml", ["population.size=2", "maml.rollouts=10"], "0.25"),
-        ("interference-maxent", ["population.size=4"], None),
-    ],
-)
-def test_a_share_of_observations_that_is_too_small_is_noticed(preset: str, settings: list[str], share: str) -> None:
-    from ees_mpi.generation.results import observation_warning
-
-    warning = observation_warning(config.load(preset, settings))
-    assert warning.endswith(f": task.observation_share={share}") if share else warning == ""

@@ -15,7 +15,6 @@ from ees_mpi.analysis.figures.positions import starts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.heritability import facts, heritability, places_of
 from ees_mpi.contracts import View
-from ees_mpi.generation.results import SAME_STARTS, starts_warning
 from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import starting_note
@@ -123,20 +122,6 @@ def test_the_measured_share_is_that_of_the_numbers(tmp_path: Path) -> None:
             assert found["start"] == pytest.approx(start) and found["interaction"] == pytest.approx(0, abs=1e-12)
             assert all(found[name] is not None for name in ("kept", "realised", "best_elsewhere", "distance"))
         assert len(starting_note(measured)["second_generation"]) == 2 and len(facts(measured)) == 2
-
-
-@pytest.mark.usefixtures("quick_figures")
-def test_starts_that_are_all_the_same_are_told_once(tmp_path: Path) -> None:
-    said = {}
-    for code in ("deaf", "seeded"):
-        run = tmp_path / f"{code}.h5"
-        trained = done("train", config(tmp_path, code), *sets("task.rollouts=2"), "-o", run).stdout
-        measured = done("measure", run, "--starts", 2, "--count", 20, "--std", 1, "--trust").stdout
-        said[code] = [text.count(f"warning: {SAME_STARTS}\n") for text in (trained, measured)]
-    assert said == {"deaf": [1, 1], "seeded": [0, 0]}
-    by_start = np.array([[[1.0], [1.0]], [[2.0], [2.0]], [[np.nan], [3.0]]])
-    assert starts_warning({"behavior_by_start": by_start, "valid": np.array([True, True, False])}) == SAME_STARTS
-    assert starts_warning({"behavior_by_start": by_start, "valid": np.ones(3, bool)}) is None
 
 
 def test_the_figure_shows_the_first_numbers_of_a_behaviour_that_is_no_place(tmp_path: Path) -> None:

@@ -254,9 +254,13 @@ def test_an_optimizer_that_is_faulty_on_one_rank_ends_the_job_at_once(
     assert out.exists() is (code == 1) and all_ended(out)
 
 
-@pytest.mark.parametrize("how", ["nan", "false nan"])  # called invalid by the task; called valid by mistake
-def test_an_invalid_rollout_is_left_out_counted_and_verified(how: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "number"),
+    [("nan", "behavior[0] is nan"), ("false nan", "behavior[0] is nan"), ("inf", "fitness is -inf")],
+)  # called invalid by the task; called valid by mistake
+def test_an_invalid_rollout_is_left_out_counted_told_and_verified(how: str, number: str, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
     said = done(*breaking(out, 0, f'task.settings.how="{how}"', "task.deterministic=true")[1:]).stdout
-    assert "5.0% invalid" in said
+    assert "5.0% invalid" in said and said.count("1 of 20 rollouts is invalid, ") == 1
+    assert f"The first is individual 3: {number}\n" in said
     assert "60 individuals" in done("verify", out, "--individuals", "20").stdout  # including the invalid one

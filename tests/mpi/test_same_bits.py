@@ -76,12 +76,6 @@ def test_same_bits_after_a_kill(tmp_path: Path) -> None:
     done("sample", path, "--count", 4, "--component", 1, "--out", tmp_path / "sample.h5")
 
 
-def test_idle_ranks_are_named(tmp_path: Path) -> None:
-    small = sets("population.size=2", "run.generations=3", "noise.size=101")
-    finished = done("train", "interference-maxent", *small, "--out", tmp_path / "few.h5", ranks=3)
-    assert finished.stdout.count("1 of 3 ranks have nothing to evaluate") == 1
-
-
 @pytest.mark.slow
 def test_same_bits_at_75272_parameters(tmp_path: Path) -> None:
     settings = ("population.size=60", "task.steps=1", "noise.size=2000000", "run.generations=2")

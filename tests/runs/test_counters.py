@@ -6,10 +6,8 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.program import done
 from support.small_runs import trained
@@ -18,7 +16,6 @@ import ees_mpi
 from ees_mpi.config import Config
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs import progress, session
-from ees_mpi.tasks import interference
 from ees_mpi.terminal import clock, pace
 
 
@@ -91,27 +88,6 @@ def test_an_output_that_the_code_of_the_user_has_closed_does_not_stop_a_run(tiny
     shown.close()
     with progress.Progress(config, 0, lambda: None, shown) as shower:
         assert trained(config, shower.update).generation == 6
-
-
-@pytest.mark.parametrize(("objective", "warned"), [("fitness", 1), ("novelty", 0)])
-def test_generations_without_a_step_are_told_once(
-    objective: str, warned: int, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first generation of novelty makes no step, because its archive is empty: that is no fault."""
-    if warned:
-        monkeypatch.setattr(interference, "pattern", lambda x: 1.0)
-    config, shown = tiny("interference-maxvar", f"objective.name={objective}"), io.StringIO()
-    with progress.Progress(config, 0, lambda: None, shown) as shower:
-        trained(config, shower.update)
-    assert shown.getvalue().count(f"warning: {progress.NO_STEP}\n") == warned
-
-
-def test_a_constant_number_of_the_behaviour_is_told_once(tiny: Callable[..., Config]) -> None:
-    config, shown = tiny("interference-maxent"), io.StringIO()
-    with progress.Progress(config, 0, lambda: None, shown) as shower:
-        flat = {"entropy": np.array(-np.inf)}
-        trained(config, lambda record: shower.update(replace(record, arrays={**record.arrays, **flat})))
-    assert shown.getvalue().count(f"warning: {progress.CONSTANT}\n") == 1
 
 
 def test_the_speed_is_said_as_people_say_it() -> None:

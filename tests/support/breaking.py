@@ -2,6 +2,7 @@
 
 import atexit
 import ctypes
+import math
 import os
 import signal
 import time
@@ -86,6 +87,8 @@ class Breaking(Base):
                 Path(self.mark).write_text(f"{os.getpid()}")
             case "false nan":
                 return Outcome(self.at, (float("nan"),), 1.0, 1)
+            case "inf":
+                return Outcome(self.at, (value,), -math.inf, 1)
             case "nan":
                 return Outcome(self.at, (float("nan"),), float("nan"), 1, valid=False)
         return Outcome(self.at, (value,), value, 1)

@@ -47,10 +47,6 @@ def seeded_rows(z: Any, seed: int) -> Any:
     return z[:, :1] + np.random.default_rng(seed).normal(size=(len(z), 1))
 
 
-def deaf(z: Any, seed: int) -> Any:
-    return z[:1]
-
-
 def wide(z: Any, seed: int) -> Any:
     return z[0] * np.arange(1, 11) + np.random.default_rng(seed).normal(size=10)
 
