@@ -3,12 +3,12 @@
 Both write a new file beside the old one and rename it, so that the name always refers to a complete file.
 """
 
-import errno
 import math
 import os
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ees_mpi.outcomes import Arrays
 from ees_mpi.store import checks, chunks, hdf5, journal, layout, records, sessions
 from ees_mpi.store.journal import path_of, sync_folder
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.reader import open_run
+from ees_mpi.store.reader import open_run, read_arrays
 from ees_mpi.store.records import Entry
 from ees_mpi.store.safety import damage_reported, open_datasets, open_hdf5, real
 
@@ -38,32 +38,51 @@ def create(path: Path, config: Config, attributes: Mapping[str, Any], state: Arr
     The journal of a run that is overwritten is deleted just before: no file is ever beside the journal of another run.
     """
     with replacement(path) as fresh:
-        with _in_memory(fresh) as file:
+        with _new_file(fresh) as file:
             hdf5.put_root(file, {**attributes, "first_state_sha256": records.state_sha256(state)})
             _make_generations(file.create_group("generations"), config, list(names))
             sessions.write(file, [])
             hdf5.put_datasets(file.create_group("final"), state)
+        _check_written(fresh)
         path_of(path).unlink(missing_ok=True)
 
 
 def write_arrays(path: Path, attributes: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a small file of arrays by path, with the same checksums as a run file; see `reader.read_arrays`."""
-    with _in_memory(path) as file:
+    with _new_file(path) as file:
         hdf5.put_datasets(file, arrays)
         sha256 = hdf5.digest_of(arrays)
         hdf5.put_root(file, {"format_version": layout.FORMAT_VERSION, **attributes, "sha256": sha256})
+    read_arrays(path, attributes["format"])
+    _sync(path)
+
+
+def _new_file(path: Path) -> AbstractContextManager[h5py.File]:
+    """Create a file. HDF5 writes it from memory when it is closed: with its plain driver it crashes on a full disk."""
+    return _opened(path, "w", driver="core", backing_store=True)
 
 
 @contextmanager
-def _in_memory(path: Path) -> Iterator[h5py.File]:
-    """Build a file in memory and write it: so a full disk raises an error in a plain write."""
-    with h5py.File(path.name, "w", driver="core", backing_store=False, libver=LIBVER) as file:
-        yield file
-        file.flush()
-        with open(path, "wb") as raw:
-            raw.write(file.id.get_file_image())
-            raw.flush()
-            os.fsync(raw.fileno())
+def _opened(path: Path, mode: str, **driver: Any) -> Iterator[h5py.File]:
+    try:
+        with h5py.File(path, mode, libver=LIBVER, locking=False, **driver) as file:
+            yield file
+    except (OSError, RuntimeError) as error:  # how h5py tells that the file system has failed
+        number = re.search(r"errno = (\d+)", str(error))
+        if not number:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1]))) from None
+
+
+def _check_written(path: Path) -> None:
+    """Open a file that is complete, and read its state: versions of HDF5 have written files that nobody could open."""
+    try:
+        file, datasets = open_datasets(path)
+        with file, damage_reported(path):
+            checks.whole_state(datasets, checks.attributes_of(file, path))
+    except RunFileError as error:
+        version = h5py.version.hdf5_version
+        raise RunFileError(f"HDF5 {version} has written a file that it cannot read: {error}") from None
 
 
 def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str) -> None:
@@ -88,6 +107,7 @@ def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str) -> No
                     f"the newest generations of this run are in {path.name}.journal"
                 )
             _fold_into(file, attributes, entries, state, path)
+        _check_written(fresh)
 
 
 @contextmanager
@@ -99,7 +119,7 @@ def growing(path: Path, need: int) -> Iterator[h5py.File]:
         need += sum(math.prod(dataset.chunks or ()) * dataset.dtype.itemsize for dataset in rows)
     with open(path, "rb+") as raw:  # it is then longer than HDF5 needs; HDF5 truncates it when it closes it
         os.posix_fallocate(raw.fileno(), os.fstat(raw.fileno()).st_size, need + SLACK_BYTES)
-    with h5py.File(path, "r+", libver=LIBVER, locking=False) as file:
+    with _opened(path, "r+") as file:
         yield file
 
 
@@ -111,18 +131,20 @@ def replacement(path: Path) -> Iterator[Path]:
     try:
         yield fresh
         _put_in_place(fresh, path)
-    except RuntimeError as error:  # h5py raises it for some failures of the file system
-        raise OSError(errno.EIO, str(error)) from None
     finally:
         fresh.unlink(missing_ok=True)
 
 
 def _put_in_place(fresh: Path, path: Path) -> None:
     """Rename a file that is on the disk; a function of its own, at which `tools/chaos.py` kills the writer."""
-    with open(fresh, "rb+") as raw:
-        os.fsync(raw.fileno())
+    _sync(fresh)
     os.replace(fresh, path)
     sync_folder(path)
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb+") as raw:
+        os.fsync(raw.fileno())
 
 
 def _fold_into(

@@ -122,6 +122,11 @@ def _opened(path: Path) -> h5py.File:
             why = "is not a readable HDF5 file, but a config; expected a run file"
         elif path.suffix == ".npz":
             why = NO_RUN
+        elif (beside := path.with_name(f"{path.name}.journal")).exists():
+            why = (
+                "is not a readable HDF5 file. With h5py before 3.16, older versions of ees_mpi wrote such files; "
+                f"{beside} has the generations since the last fold, and stays as it is"
+            )
         raise RunFileError(f"{path} {why}") from None
 
 
@@ -164,7 +169,9 @@ def _safe_datasets(file: h5py.File, path: Path) -> Datasets:
     groups, seen = [("", root)], {h5py.h5o.get_info(root).addr}
     while groups:
         place, group = groups.pop()
-        for key in group:
+        keys: list[bytes] = []
+        group.links.iterate(keys.append, order=h5py.h5.ITER_NATIVE)  # sorted, HDF5 1.14 can crash in a damaged group
+        for key in keys:
             name = f"{place}{key.decode('utf-8', 'surrogateescape')}"
             if group.links.get_info(key).type != h5py.h5l.TYPE_HARD:
                 raise RunFileError(f"{path} is refused: /{name} is a link, which a run file never has")

@@ -1,5 +1,6 @@
 """The run file as its readers meet it: finished, running, killed, damaged, not ours."""
 
+import resource
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -108,6 +109,47 @@ def test_a_fold_that_fails_harms_neither_file_nor_journal(running: Half, monkeyp
         assert run.generations == 4
 
 
+def test_a_file_that_hdf5_cannot_open_again_takes_the_place_of_nothing(
+    running: Half, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """HDF5 1.14 has written files whose first block had a wrong checksum."""
+    whole, close = running.path.read_bytes(), h5py.File.close
+
+    def closed_and_damaged(file: h5py.File) -> None:
+        written = file.filename if file and file.mode == "r+" else ""
+        close(file)
+        if written:
+            harm(Path(written))
+
+    monkeypatch.setattr(h5py.File, "close", closed_and_damaged)
+    with pytest.raises(RunFileError, match="has written a file that it cannot read"):
+        running.writer.close()
+    with pytest.raises(RunFileError, match="has written a file that it cannot read"):
+        Half(running.path.with_name("new.h5"), running.config, 0)
+    assert {path.name for path in running.path.parent.iterdir()} == {"run.h5", "run.h5.journal"}
+    assert running.path.read_bytes() == whole
+    with open_run(running.path) as run:
+        assert run.generations == 4
+
+
+def harm(path: Path) -> None:
+    """Change the checksum of the first block of an HDF5 file."""
+    raw = bytearray(path.read_bytes())
+    raw[44] ^= 1
+    path.write_bytes(raw)
+
+
+def test_a_new_file_on_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Path, tiny: Callable[..., Config]) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        with pytest.raises(RunFileError, match=r"cannot write .*run.h5: File too large$"):
+            Half(tmp_path / "run.h5", tiny(), 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_slices_of_a_series_are_numpys_slices(running: Half) -> None:
     with open_run(running.path) as run:
         series, whole = run["behavior"], np.asarray(run["behavior"][:])
@@ -129,6 +171,10 @@ def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path
     assert "expected a run file" in refusal(tmp_path / "other.h5")
     (tmp_path / "cut.h5").write_bytes(finished.read_bytes()[:-3000])
     assert "truncated" in refusal(tmp_path / "cut.h5")
+    harm(shutil.copy(finished, tmp_path / "old.h5"))
+    assert refusal(tmp_path / "old.h5").endswith("is not a readable HDF5 file; expected a run file")
+    (tmp_path / "old.h5.journal").touch()
+    assert "h5py before 3.16" in refusal(tmp_path / "old.h5") and "old.h5.journal has" in refusal(tmp_path / "old.h5")
     for version, words in ((99, "has format 99"), ("one", "expected a run file")):
         with h5py.File(copied, "r+") as file:
             file.attrs["format_version"] = version
