@@ -1,6 +1,11 @@
-"""Functions of a user, as tasks: one with invalid rollouts, one with random starts."""
+"""Tasks of a user: functions with invalid rollouts and with random starts, and a class with random first means."""
+
+from typing import Any
 
 import numpy as np
+
+from ees_mpi.outcomes import Outcome
+from support.own_tasks import Base
 
 PARAMETERS = 5
 
@@ -16,3 +21,23 @@ def started(z, seed):
     start = np.random.default_rng(seed).standard_normal(2)
     behavior, fitness = waves(z)
     return behavior + 0.1 * start * (1 + z[:2]), fitness + float(start[0])
+
+
+class Started(Base):
+    """The function `started` with 200 parameters; each mean of a mixture begins elsewhere."""
+
+    parameters, behavior_dim = 200, 2
+
+    def initial(self, generator: Any) -> Any:
+        return generator.normal(0.3, 0.03, self.parameters)
+
+    def open(self, seed: int) -> Any:
+        self.reseed(seed)
+        return self
+
+    def reseed(self, seed: int) -> None:
+        self.seed = seed
+
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        behavior, fitness = started(rest[0], self.seed)
+        return Outcome(index, behavior, fitness, 1)
