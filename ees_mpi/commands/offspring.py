@@ -5,18 +5,16 @@ standard deviation, `measure` several. All rows have the same noise vectors. `ad
 """
 
 import json
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from ees_mpi import config as configs
 from ees_mpi import machine, terminal
@@ -35,7 +33,7 @@ from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with
 from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes
+from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes
 from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
@@ -49,8 +47,6 @@ from ees_mpi.store import journal
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter
 
-Note = dict[str, list[float]]
-TENTH, MAX_PARENTS = 10, 50  # the best of so many are selected; at most so many in a direction
 ENGINE_KEYS = ("task.engine", "task.device")
 STDS = (0.01, 0.02, 0.05)  # of `measure`, for policies of other programs
 TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
@@ -148,9 +144,6 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         stds = _stds(request, None)
         if len(set(stds)) < len(stds) or not stds:
             raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
-        if request.starts is not None and request.count < 2 * TENTH:
-            few = f"--starts {request.starts} --count {request.count}"
-            raise ConfigError(f"{few}: expected {2 * TENTH} or more mutations")
     check_target(ranks, source, out, request.overwrite)
 
     def change(config: Config, own: float | None) -> Config:
@@ -164,9 +157,7 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
     rows: dict[float, Arrays] = {std: {"mean": mean, "std": np.full(mean.shape, std, np.float32)} for std in stds}
     drawn = draw(ranks, parent, "measure")
-    has_places = request.starts and parent.config.task.axes > 0
-    further = partial(second_generation, parent, drawn[0]) if has_places else None
-    evaluate(ranks, parent, drawn, rows, out, say, request.overwrite, further)
+    evaluate(ranks, parent, drawn, rows, out, say, request.overwrite)
     if ranks.is_root:
         of_all = f"each of {len(stds)} stds" if len(stds) > 1 else f"std {stds[0]:g}"
         say(f"{out}: {request.count} mutations of {shelf.shown(named) if named else 'the policy'} at {of_all}")
@@ -193,69 +184,6 @@ def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -
         keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
         task = msgspec.structs.replace(task, **keys)
     return replace(config, method=config.method.of_offspring, task=task, population=population, run=run)
-
-
-def second_generation(parent: Parent, drawn: Draw, evaluation: Evaluation, learned: Arrays, record: Record) -> Note:
-    """Select from the best tenth in each direction, and mutate them again.
-
-    Return selection and response along each direction: the mean place of the selected from the starts that selected
-    them, and that of their offspring from the other starts. Directions are opposite in pairs, so that no control is
-    needed. Return the standard error of response over selection, too, with its degrees of freedom.
-    """
-    config, row, axes = parent.config, record.generation, parent.config.task.axes
-    directions = np.vstack([np.eye(axes), -np.eye(axes)])
-    along = record["behavior_by_start"][:, :, -axes:] @ directions.T
-    along[~record["valid"]] = -np.inf
-    room = max(1, config.population.size // len(directions))  # so that each parent has a mutation
-    count = min(config.population.size // TENTH, MAX_PARENTS, int(record["valid"].sum()), room)
-    selected, start = selection_of(along, count)
-    population, noise = config.population, evaluation.noise
-    parents = np.stack([population.individual(learned, drawn, index, noise) for index in selected.ravel().tolist()])
-    again = population.draw(stream(config.run.seed, "second generation", row), noise, config.task.parameters)
-    again = replace(again, parent=np.arange(population.size, dtype=np.int32) % len(parents))
-    mutated = {**learned, "mean": parents}
-    outcomes = offspring_of(evaluation, mutated, again, parent.statistics, row, name="second generation")
-    places = np.asarray(outcomes.by_start)[:, :, -axes:]
-    elsewhere = np.arange(places.shape[1]) != start.ravel()[again.parent][:, None]
-    other = places.mean(axis=1, where=elsewhere[:, :, None])
-    born = again.parent[outcomes.valid]  # the parents of the valid ones
-    ahead = np.einsum("na,na->n", other[outcomes.valid], directions[born // count])
-    response = [
-        float(one.mean()) if len(one := ahead[born // count == k]) else math.nan for k in range(len(directions))
-    ]
-    chosen = along[selected, start, np.arange(len(directions))[:, None]]
-    children = np.bincount(born, minlength=len(parents))
-    of_parents = np.bincount(born, ahead, len(parents)) / np.where(children, children, math.nan)
-    error = error_of_ratio(chosen, of_parents.reshape(chosen.shape))
-    found = {"selection": chosen.mean(axis=1).tolist(), "response": response}
-    return {**found, "error": [error], "freedom": [float(chosen.size - len(chosen))]}
-
-
-def error_of_ratio(selection: Floats, response: Floats) -> float:
-    """Return the standard error of the mean response over the mean selection, of parents [direction, parent].
-
-    This is the linearised error of a ratio; parents are the sample, direction by direction. NaN if there is one parent,
-    or one without valid offspring, or nothing to select.
-    """
-    if selection.shape[1] < 2 or not selection.mean() > 0:
-        return math.nan
-    rest = response - response.mean() / selection.mean() * selection
-    return float(np.sqrt(rest.var(axis=1, ddof=1).mean() / rest.size) / abs(selection.mean()))
-
-
-def selection_of(along: Floats, count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return `count` individuals of each direction, and the start that selects each; both [direction, count].
-
-    along: [individual, start, direction] how far each goes. The starts take turns: one selects its best, the next one
-    its second best, and so on; so the selected are like a best tenth, but depend on no single start. The same starts
-    select in opposite directions, so that what a start adds to all places is in both, and does not count.
-    """
-    _, starts, directions = along.shape
-    axes = directions // 2
-    best = np.argsort(-along, axis=0, kind="stable")[:count]  # [place, start, direction]
-    place, direction = np.arange(count), np.arange(directions)[:, None]
-    start = (place + direction % axes * starts // axes) % starts  # each start has other places along another axis
-    return best[place, start, direction], start
 
 
 def read_parent(
@@ -338,11 +266,9 @@ def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]
     return config.population.draw(stream(config.run.seed, *purpose), noise, config.task.parameters), noise
 
 
-def outcomes_of(
-    evaluation: Evaluation, work: Work, count: int, generation: int = -1, name: str = "evaluating"
-) -> Outcomes:
+def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int = -1) -> Outcomes:
     """Return the outcomes of the first individuals on every rank, in index order; number N is the unperturbed mean."""
-    with closing(CountedOutcomes(evaluation.ranks, count, name)) as mine:
+    with closing(CountedOutcomes(evaluation.ranks, count, "evaluating")) as mine:
         evaluation.run(work, range(count), mine, generation)
     return gather(evaluation.ranks, list(mine.values()), evaluation.config, count, evaluation.config.task.rollouts)
 
@@ -361,12 +287,11 @@ def offspring_of(
     statistics: Statistics,
     row: int = 0,
     with_mean: bool = False,
-    name: str = "evaluating",
 ) -> Outcomes:
     """Return the outcomes of all offspring of learned arrays; `with_mean`: and last that of the unperturbed mean."""
     size = evaluation.config.population.size
     work = Work(learned, drawn, statistics, np.zeros(size, np.bool_))
-    outcomes = outcomes_of(evaluation, work, size + with_mean, row, name)
+    outcomes = outcomes_of(evaluation, work, size + with_mean, row)
     if (valid := int(outcomes.valid[:size].sum())) < 2:
         raise collective(TaskError(f"{size - valid} of {size} mutations are not finite"))
     return outcomes
@@ -380,22 +305,15 @@ def evaluate(
     out: Path,
     say: Say,
     overwrite: bool,
-    further: Callable[[Evaluation, Arrays, Record], Any] | None = None,
 ) -> None:
-    """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file.
-
-    further: evaluates the second generation of each row, and returns a note on it for the file
-    """
+    """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file."""
     (draws, noise), began = drawn, time.time()
     evaluation = Evaluation(parent.config, noise, ranks)
     rows: list[tuple[Record, Arrays]] = []  # the record of each, and the state after it
     mean: Arrays = {}
-    notes: list[Any] = []
     for number, (std, learned) in enumerate(stds.items()):
         state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
         record, mean = _record(evaluation, state, draws, parent.statistics, mean)
-        if further:
-            notes.append(further(evaluation, learned, record))
         rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
         if ranks.is_root:
             say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} mutations are valid")
@@ -403,7 +321,6 @@ def evaluate(
     with ranks.together():
         if ranks.is_root:
             about = {**parent.about, "setting": {"std": list(stds)}}
-            about |= {"second_generation": notes} if notes else {}
             note = json.dumps(about)
             here = {**machine.fingerprint(uses_torch(parent.config)), **evaluation.described}
             here |= sources(parent.config.to_toml())

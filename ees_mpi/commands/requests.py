@@ -192,9 +192,7 @@ class MeasureRequest:
     layers: Layers = ()
     normaliser: Normaliser = None
     activation: Activation = ""
-    starts: Annotated[
-        int | None, Option("Unseen starts of each: is the variety heritable? For places, twice the rollouts.", whole(2))
-    ] = None
+    starts: Annotated[int | None, Option("Unseen starts of each: is the variety heritable?", whole(2))] = None
     label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]", kinds.LABEL)] = ""
     overwrite: Overwrite = False
     trust: Trust = False

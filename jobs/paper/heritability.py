@@ -15,8 +15,8 @@ from blocks import KeptRun, read_block, read_by_start
 from endpoints import Row, as_csv, engine_of, read
 from places import measured, twice
 from rules import Interval, ratio
+from second_generation import realised
 
-from ees_mpi.analysis.numbers.heritability import realised
 from ees_mpi.analysis.numbers.statistics import Group, compare
 
 NUMBERS = Path(__file__).parent / "results" / "heritability.csv"

@@ -2,58 +2,14 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import ees_mpi
-from ees_mpi.commands import adapt, offspring
+from ees_mpi.commands import adapt
 from ees_mpi.errors import TaskError
 from ees_mpi.outcomes import Outcomes
-from ees_mpi.store.reader import starting_note
-
-
-def test_parents_of_a_second_generation_are_valid_even_if_fewer_than_a_tenth_are(
-    cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    evaluate = offspring.outcomes_of
-
-    def mostly_invalid(*words: Any, **more: Any) -> Outcomes:
-        found = evaluate(*words, **more)
-        return replace(found, valid=found.valid & (np.arange(len(found.valid)) < 3), _cache={})
-
-    monkeypatch.setattr(offspring, "outcomes_of", mostly_invalid)
-    out = tmp_path / "measured.h5"
-    with ees_mpi.measure(cheetah, starts=2, count=40, std=0.02, out=out) as run:
-        (second,) = starting_note(run)["second_generation"]
-    assert np.isfinite(second["selection"]).all()
-
-
-def test_parents_are_the_best_from_all_starts_in_turn() -> None:
-    along = np.random.default_rng(0).normal(size=(200, 5, 4))  # [individual, start, direction]
-    selected, start = offspring.selection_of(along, 20)
-    assert selected.shape == start.shape == (4, 20)
-    for direction in range(4):
-        assert np.bincount(start[direction]).tolist() == [4] * 5  # no start selects more than another
-        ahead = [
-            int((along[:, by, direction] > along[one, by, direction]).sum())
-            for one, by in zip(selected[direction], start[direction], strict=True)
-        ]
-        assert ahead == list(range(20))  # of the start that selects it: its best, the second best, ...
-    assert not np.array_equal(start[0], start[1])
-
-
-@pytest.mark.parametrize("axes", [1, 2])
-def test_what_a_start_adds_to_all_places_does_not_change_the_selection(axes: int) -> None:
-    directions = np.vstack([np.eye(axes), -np.eye(axes)])
-    places, added = (np.random.default_rng(0).normal(size=(count, 3, axes)) for count in (20, 1))
-    found = []
-    for size in (0, 100):
-        along = (places + size * added) @ directions.T
-        selected, start = offspring.selection_of(along, 2)
-        found.append(along[selected, start, np.arange(2 * axes)[:, None]].mean())
-    assert found[1] == pytest.approx(found[0]) and found[0] > 1
 
 
 def spoilt(found: Outcomes, *invalid: int) -> Outcomes:

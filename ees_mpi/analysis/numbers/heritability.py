@@ -24,11 +24,11 @@ from ees_mpi.analysis.offspring import has_places, read_offspring
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run, starting_note
+from ees_mpi.store.reader import Run
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
-PLACED = ("kept", "all_kept", "realised", "best_elsewhere", "distance")  # numbers of behaviours that are places
+PLACED = ("kept", "all_kept", "best_elsewhere", "distance")  # numbers of behaviours that are places
 
 
 def heritability(places: Floats) -> dict[str, float]:
@@ -42,7 +42,7 @@ def heritability(places: Floats) -> dict[str, float]:
 
 
 def of_places(places: Floats) -> dict[str, float]:
-    """Return all numbers of final places [N, K, 1 or 2] that need no second generation."""
+    """Return all numbers of final places [N, K, 1 or 2]."""
     found = heritability(places)
     found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
     found["best_elsewhere"] = best_elsewhere(places)
@@ -50,21 +50,6 @@ def of_places(places: Floats) -> dict[str, float]:
         found["kept"], found["all_kept"] = kept_side(places)
     if places.shape[2] == 1:
         found["left"], found["right"] = float((places < 0).mean()), float((places > 0).mean())
-    return found
-
-
-def realised(second: dict[str, list[float]]) -> dict[str, float]:
-    """Return selection and response, means over opposite directions, and their ratio: the realised heritability.
-
-    The ratio has an interval of 95 percent, except in files of older versions.
-    """
-    selection, response = (float(np.mean(second[name])) for name in ("selection", "response"))
-    ratio = response / selection if selection > 0 else math.nan
-    found = {"selection": selection, "response": response, "realised": ratio}
-    if "error" in second:
-        (error,), (freedom,) = second["error"], second["freedom"]
-        either_side = error * scipy_stats().t.ppf((1 + CONFIDENCE) / 2, freedom)
-        found |= {"realised_low": ratio - either_side, "realised_high": ratio + either_side}
     return found
 
 
@@ -137,10 +122,7 @@ def facts(run: Run) -> list[dict[str, Any]]:
         if not has_places(run):
             rows.append({"std": std, **heritability(places), **dict.fromkeys(PLACED, math.nan)})
             continue
-        found = {"std": std, **of_places(places)}
-        if second := starting_note(run).get("second_generation", [])[row : row + 1]:
-            found |= realised(second[0])
-        rows.append(found)
+        rows.append({"std": std, **of_places(places)})
     return rows
 
 
@@ -149,13 +131,11 @@ HEADS = {  # of the table; `--json` and the file have all numbers
     "heritable": "heritable",
     "share": "share",
     "interval": "95 % interval",
-    "realised": "realised",
     "best_elsewhere": "best elsewhere",
     "distance": "distance",
 }
 LEGEND = {
     "heritable": "heritable: the variance that belongs to the mutation; share: its part of the whole variance",
-    "realised": "realised: how much of the lead of the best tenth is left when they are mutated again",
     "best_elsewhere": f"best elsewhere: how far the best of {BEST_OF}, chosen from one start, goes from the others",
     "distance": "distance: of single rollouts; the mean place of a mutation over its starts is nearer to the origin",
 }
@@ -174,8 +154,6 @@ def describe(run: Run) -> list[str]:
     for cell, row in zip(cells, rows, strict=True):
         cell["std"] = f"{row['std']:g}"
         cell["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
-        if math.isfinite(row.get("realised_low", math.nan)):
-            cell["realised"] += f" ({row['realised_low']:.2f} to {row['realised_high']:.2f})"
     shown = [name for name in HEADS if any(cell[name] != "-" for cell in cells)]
     table = columns([tuple(HEADS[name] for name in shown), *(tuple(cell[name] for name in shown) for cell in cells)])
     legend = [text for name, text in LEGEND.items() if name in shown]

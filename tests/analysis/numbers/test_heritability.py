@@ -12,13 +12,11 @@ from support.small_runs import walk
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, realised, sentence
+from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, sentence
 from ees_mpi.analysis.numbers.measures import MEASURES, Settings, best_of, best_scored
 from ees_mpi.analysis.offspring import Offspring
-from ees_mpi.commands.offspring import error_of_ratio
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.runs import progress
-from ees_mpi.store.reader import starting_note
 
 SMALL = sets("task.steps=5", "task.hidden=[4]", "noise.size=20000")
 
@@ -55,29 +53,6 @@ def test_the_interval_covers_the_share_in_90_to_99_of_100_tries(share: float) ->
     rest = 1 - share
     found = [heritability(places(seed, (share, 0.2 * rest, 0.8 * rest))) for seed in range(100)]
     assert 90 <= sum(one["low"] <= share <= one["high"] for one in found) <= 99
-
-
-@pytest.mark.parametrize("parents", [4, 20])
-def test_the_interval_of_what_is_passed_on_covers_it_in_90_to_99_of_100_tries(parents: int) -> None:
-    def second(seed: int) -> dict[str, list[float]]:
-        generator = np.random.default_rng(seed)
-        selection = generator.normal(4.0, 0.8, (4, parents))
-        start = np.array([[4.0], [2.0], [-4.0], [-2.0]])  # what the starts add: opposite along opposite directions
-        response = 0.3 * selection + start + generator.normal(0.0, 2.0, selection.shape)
-        means = {"selection": selection.mean(axis=1).tolist(), "response": response.mean(axis=1).tolist()}
-        return {**means, "error": [error_of_ratio(selection, response)], "freedom": [4.0 * (parents - 1)]}
-
-    found = [realised(second(seed)) for seed in range(100)]
-    assert 90 <= sum(one["realised_low"] <= 0.3 <= one["realised_high"] for one in found) <= 99
-    old = {name: second(0)[name] for name in ("selection", "response")}
-    assert realised(old) == {name: found[0][name] for name in ("selection", "response", "realised")}
-
-
-def test_what_is_passed_on_has_no_interval_without_a_sample_of_parents() -> None:
-    one, gap = np.ones((4, 1)), np.array([[1.0, 2.0], [np.nan, 1.0]])
-    assert np.isnan(
-        [error_of_ratio(one, one), error_of_ratio(np.ones((2, 2)), gap), error_of_ratio(0 * gap, gap)]
-    ).all()
 
 
 def test_sides_and_sectors_are_kept_or_not() -> None:
@@ -130,16 +105,6 @@ def test_offspring_have_a_heritable_variance_only_if_all_have_the_same_starts(tm
     assert code == 3 and "--starts K" in line
 
 
-def test_each_parent_has_a_mutation_also_in_many_directions(tmp_path: Path) -> None:
-    task = {"name": "function", "function": "support.random_parts:wide", "parameters": 2, "behavior_dim": 10}
-    config = {"task": {**task, "axes": 10}, "population": {"name": "normal", "size": 4, "std": 0.1}}
-    run = tmp_path / "run.h5"
-    more = {"objective": {"name": "maxvar"}, "noise": {"size": 1000}}
-    ees_mpi.train({**config, **more}, run, generations=1).close()
-    with ees_mpi.measure(run, count=20, std=0.1, starts=2, out=tmp_path / "m.h5") as measured:
-        assert np.isfinite(starting_note(measured)["second_generation"][0]["response"]).all()
-
-
 @pytest.mark.standing_ranks
 @pytest.mark.slow
 def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +115,6 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
     said = done(*words, "-o", tmp_path / "one.h5").stdout
     assert "20 mutations x 3 starts" in said and "one-starts.png" in said
     assert (tmp_path / "one-starts.png").stat().st_size > 10_000
-    assert "second generation: 20/20 individuals" in said
     printed = json.loads(done(*words, "--json", "-o", tmp_path / "two.h5", ranks=2).stdout)
     assert_same_bits(tmp_path / "one.h5", tmp_path / "two.h5")
     with open_run(tmp_path / "one.h5") as found, open_run(run) as trained:
@@ -161,9 +125,7 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
             best = again.pop("best_elsewhere"), row.pop("best_elsewhere")
             assert best[0] is None and np.isnan(best[1])  # fewer than 40 mutations
             assert row == pytest.approx({name: again[name] for name in row}) and again["best_of_40"] is None
-            assert {"share", "kept", "selection", "response"} <= row.keys() and again["coverage"] > 0
-            assert row["realised_low"] < row["realised"] < row["realised_high"]
-            assert f"({row['realised_low']:.2f} to {row['realised_high']:.2f})" in said
+            assert {"share", "kept"} <= row.keys() and again["coverage"] > 0
         assert np.ptp(found["behavior_by_start"][1], axis=1).min() > 0
     rows = json.loads(done("metrics", tmp_path / "one.h5", "--all", "--json").stdout)
     assert [[row[name] for name in ("std", "heritable", "share")] for row in rows] == [
