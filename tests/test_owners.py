@@ -16,7 +16,8 @@ FILES = ("pyproject.toml", "CITATION.cff", "CHANGELOG.md", "README.md", owners.O
 FILLED = """
 date = "2027-01-31"
 doi = "10.1/2"
-files = "https://a.org/raw/v1/"
+pages = "https://a.org/blob/v1/"
+pictures = "https://a.org/raw/v1"
 
 [urls]
 Repository = "https://a.org/ees"
@@ -53,7 +54,8 @@ def test_the_values_of_the_owners_are_in_the_tree_that_is_built(tmp_path: Path) 
     assert added in citation and '    family-names: "Dee"\n' in citation and owners.NOBODY not in citation
     assert f"\n## {VERSION} (2027-01-31)\n" in (folder / "CHANGELOG.md").read_text()
     links = re.findall(r'(?:\]\(|src=")([^)"]+)', (folder / "README.md").read_text())
-    assert "https://a.org/raw/v1/ees_mpi/docs/tutorial.md" in links and all(re.match("http|#", link) for link in links)
+    assert "https://a.org/blob/v1/ees_mpi/docs/tutorial.md" in links and all(re.match("http|#", link) for link in links)
+    assert "https://a.org/raw/v1/jobs/paper/pictures/ant.gif" in links
 
 
 def test_a_tree_whose_owners_have_filled_in_nothing_is_built_as_it_is(tmp_path: Path) -> None:

@@ -32,11 +32,12 @@ def fill(root: Path, version: str) -> None:
     _replace(root / "CITATION.cff", *_citation(authors, urls, owners, version))
     if owners.get("date"):
         _replace(root / "CHANGELOG.md", (f"## {version}\n", f"## {version} ({owners['date']})\n"))
-    if owners.get("files"):
-        readme, address = root / "README.md", owners["files"].rstrip("/")
-        text = readme.read_text(encoding="utf-8")
-        text = re.sub(r"(\]\(|src=\")(?!https?:|#)", rf"\g<1>{address}/", text)
-        readme.write_text(text, encoding="utf-8")
+    readme = root / "README.md"
+    text = readme.read_text(encoding="utf-8")
+    for kind, mark in (("pages", r"\]\("), ("pictures", r'src="')):
+        if owners.get(kind):
+            text = re.sub(rf"({mark})(?!https?:|#)", rf"\g<1>{owners[kind].rstrip('/')}/", text)
+    readme.write_text(text, encoding="utf-8")
 
 
 def _metadata(authors: list[dict[str, str]], urls: dict[str, str]) -> list[tuple[str, str]]:
