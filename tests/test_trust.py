@@ -75,7 +75,7 @@ def ran() -> bool:
 
 
 REPORT, VERIFY, METRICS = (("report", "run.h5"), ("verify", "run.h5"), ("metrics", "run.h5"))
-UPDATES, POLICY_FILE = ("verify", "run.h5", "--updates"), ("export", "run.h5", "--policy")
+UPDATES = ("verify", "run.h5", "--updates")
 REPLAY, SAMPLE = ("replay", "run.h5", "--individual", "0"), ("sample", "run.h5", "--count", "2")
 ADAPT, RESUME = ("adapt", "run.h5", "--direction", "left"), ("resume", "run.h5", "--generations", "9")
 
@@ -89,7 +89,7 @@ ADAPT, RESUME = ("adapt", "run.h5", "--direction", "left"), ("resume", "run.h5",
         ("An objective in torch", (RESUME, UPDATES)),
         ("An objective in numpy", (RESUME, UPDATES)),
         ("A part", (RESUME,)),
-        ("A policy", (RESUME, VERIFY, POLICY_FILE, REPLAY)),
+        ("A policy", (RESUME, VERIFY, REPLAY)),
         ("A population", (RESUME, VERIFY)),
         ("An optimizer", (RESUME, UPDATES)),
         ("A function", (RESUME, VERIFY)),

@@ -119,8 +119,8 @@ def repair(run: requests.RunArgument) -> None:
 
 @command()
 def export(
-    run: requests.PolicyArgument,
-    policy: Annotated[bool, Option("A policy with its normaliser as npz, and a loader in numpy.")] = False,
+    run: requests.RunArgument,
+    policy: Annotated[bool, Option("A policy with its normaliser, as npz.")] = False,
     table: Annotated[bool, Option("The metrics as a table, one row per generation.", usage="--csv")] = False,
     generation: Annotated[int | None, Option("Of a policy.  [default: the final state]", kinds.ANY_WHOLE)] = None,
     individual: Annotated[int | None, Option("Of a policy.  [default: the mean]", kinds.whole())] = None,
@@ -131,7 +131,7 @@ def export(
 ) -> None:
     """Write a policy or the metrics of a run file for other programs.
 
-    Of shelf:NAME or another exported policy: a copy, and its loader. Arrays: see `ees-mpi docs python`.
+    `ees-mpi docs own_environment` has the lines of numpy that load a policy. Arrays: see `ees-mpi docs python`.
     """
     given = {"--generation": generation, "--individual": individual, "--component": component}
     of_policy = [name for name, value in given.items() if value is not None]
@@ -141,21 +141,14 @@ def export(
         raise ConfigError(f"{of_policy[0]} does not belong to --csv")
     if None not in (individual, component):
         raise ConfigError("--individual and --component exclude each other: an individual has one component")
-    from ees_mpi.commands.export import export_again, export_csv, export_policy
+    from ees_mpi.commands.export import export_csv, export_policy
     from ees_mpi.store.reader import open_run
 
-    path = path_of(run)
-    if path.suffix == ".npz" and policy:
-        if of_policy:
-            raise ConfigError(f"{of_policy[0]}: {shelf.shown(path)} is a single policy; leave it out")
-        written = export_again(path, out, overwrite=overwrite, trust=trust)
-    else:
-        with open_run(check_no_policy(path), trust) as opened:
-            if table:
-                written = [export_csv(opened, out, overwrite)]
-            else:
-                written = export_policy(opened, out, *given.values(), overwrite=overwrite)
-    echo("\n".join(map(str, written)))
+    with open_run(path_of(run), trust) as opened:
+        if table:
+            echo(str(export_csv(opened, out, overwrite)))
+        else:
+            echo(str(export_policy(opened, out, *given.values(), overwrite=overwrite)))
 
 
 @command()
@@ -179,7 +172,7 @@ def config(
 
     if source is None and not keys:
         raise ConfigError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
-    found = source_of(shelf.resolved(source)) if source else None
+    found = source_of(kinds.file_name("config", source)) if source else None
     resolved = load(found, requests.changes_of(settings)) if found else None
     if keys:
         values = dict(flat(resolved.sections())) if resolved else None

@@ -1,7 +1,6 @@
 """`ees-mpi adapt`: adapt a run to a direction, and score it from other starts. The few-shot test of the paper."""
 
 import json
-import os
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from ees_mpi import machine
 from ees_mpi.commands.arguments import path_of
-from ees_mpi.commands.export import check_policy, loader_of, write_policy
+from ees_mpi.commands.export import check_policy, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, parent_of_run
 from ees_mpi.commands.requests import AdaptRequest, changes_of, check_same
 from ees_mpi.commands.shelf import output_beside
@@ -92,8 +91,6 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     with ranks.together():
         if policy and ranks.is_root:
             check_policy(policy, task, run, request.overwrite, "--policy")
-            if os.path.realpath(out) in map(os.path.realpath, (policy, loader_of(policy))):
-                raise ConfigError(f"--policy {policy}: it or its loader would replace -o {out}; choose another name")
         if task.toward(0.0).heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
         records = len(task.marks) if isinstance(task, PolicyTask) else 1
@@ -138,7 +135,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
                 away = f"on average it does not go towards {direction} from other starts ({right} do)"
                 say(f"note: {away}; ees-mpi docs heritability says why, and what helps")
             if policy:
-                say(f"{policy}: the adapted policy; {loader_of(policy)} loads it")
+                say(f"{policy}: the adapted policy; `ees-mpi docs own_environment` has the lines of numpy that load it")
             elif isinstance(task, PolicyTask):
                 say("The adapted policy is not kept; the same command with --policy FILE.npz --overwrite writes it")
     return out

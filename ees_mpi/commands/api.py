@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ees_mpi import ranks
-from ees_mpi.commands.arguments import function
+from ees_mpi.commands.arguments import file_name, function
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainRequest
-from ees_mpi.commands.shelf import resolved
 from ees_mpi.errors import Interrupted
 from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.registry.toml import settings_of, source_of
@@ -107,7 +106,8 @@ def load_config(
     """
     from ees_mpi.runs.start import load
 
-    return load(source_of(resolved(source) if isinstance(source, str) else source), settings_of(settings), trust)
+    path = file_name("config", source) if isinstance(source, str) else source
+    return load(source_of(path), settings_of(settings), trust)
 
 
 @checks_arguments

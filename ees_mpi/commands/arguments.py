@@ -127,20 +127,17 @@ _text = _only(lambda value: isinstance(value, str) and is_utf8(value), "a text i
 
 
 def file_name(name: str, value: Any) -> Path:
-    """Return the path of a file; raise a ConfigError if the value is no name of a file."""
+    """Return the path of a file, also that of `shelf:NAME`; raise a ConfigError if the value is no name of a file."""
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
     if not text or not isinstance(text, str) or not is_utf8(text) or "\0" in text:
         raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
     check_length(Path(text), name)
-    return Path(text)
+    return Path(resolved(text))
 
 
 def path_of(run: Any, name: str = "run") -> Path:
-    """Return the path of a run file, which may be open; no pipe or device, because reading it would wait for ever.
-
-    `shelf:NAME` becomes the path of a trained mean.
-    """
-    path = Path(resolved(str(file_name(name, getattr(run, "path", run)))))
+    """Return the path of a run file, which may be open; no pipe or device, because reading it would wait for ever."""
+    path = file_name(name, getattr(run, "path", run))
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "not a plain file"
         raise RunFileError(f"{path} is {kind}; expected a run file")
@@ -151,7 +148,7 @@ def path_of(run: Any, name: str = "run") -> Path:
 def check_no_policy(path: Path) -> Path:
     """Return the path of a run file; raise a RunFileError if it is that of a policy."""
     if path.suffix == ".npz" and path.is_file():
-        takers = "`export --policy`, `config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
+        takers = "`config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
         raise RunFileError(f"{shown(path)} {NO_RUN}. {takers} take policies")
     return path
 
@@ -173,15 +170,15 @@ def _policy(name: str, value: Any) -> Any:
     """Return a policy: the name of a file or of an open run as a text; functions, modules and arrays as they are."""
     value = path_of_a_run(value)
     if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
-        return resolved(str(file_name(name, value)))
+        return str(file_name(name, value))
     return value
 
 
 def _file(name: str, value: Any) -> Path:
     """Return the path of a file that is no policy, by a name that cannot be taken for one of the shelf."""
+    if str(value).startswith(PREFIX):
+        raise ConfigError(f"{name} {value}: {PREFIX} is reserved for trained means; expected another name")
     path = file_name(name, value)
-    if str(path).startswith(PREFIX):
-        raise ConfigError(f"{name} {path}: {PREFIX} is reserved for trained means; expected another name")
     check_no_folder(name, value)
     return path
 
@@ -208,7 +205,7 @@ RUN_OR_POLICY = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5|P
 POLICY = Kind(_policy, metavar="POLICY")
 PANEL = Kind(_panel, metavar="320x240")
 FUNCTION = Kind(_only(callable, "a function"))
-PRESET = Kind(lambda name, value: check_no_mean(str(file_name(name, value))), metavar="PRESET|FILE.toml")
+PRESET = Kind(lambda name, value: str(file_name(name, check_no_mean(value))), metavar="PRESET|FILE.toml")
 SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only
 SETTINGS = Kind(lambda name, value: settings_of(value), None, "KEY=VALUE")
 

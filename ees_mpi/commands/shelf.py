@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry.signatures import checks_arguments
@@ -34,9 +35,9 @@ def resolved(text: str) -> str:
     return str(shelf(text.removeprefix(PREFIX))) if text.startswith(PREFIX) else text
 
 
-def check_no_mean(source: str) -> str:
+def check_no_mean(source: Any) -> Any:
     """Return the name of a config as it is; raise a ConfigError if it is that of a trained mean."""
-    if source.startswith(PREFIX):
+    if str(source).startswith(PREFIX):
         raise ConfigError(
             f"{source}: expected a preset or a .toml file, got a trained mean; `ees-mpi config {source}` prints its "
             f"config, `ees-mpi train CONFIG --from {source}` starts from it"

@@ -113,7 +113,7 @@ def collect(path: Path, results: Path, note: str = "", policy: bool = False) -> 
             np.savez_compressed(folder / "by_start.npz", by_start=places_of(run, 0).astype(np.float16))
         if policy and isinstance(run.config.task, PolicyTask) and run["mean"].shape[1] == 1:
             out = folder / "policy.npz"
-            export_policy(run, out, overwrite=True)[1].unlink()  # the loader is not kept
+            export_policy(run, out, overwrite=True)
             strip_policy(out)
     return folder
 

@@ -48,9 +48,9 @@ REFUSED = [
     (2, "between 1e-30 and 1e+30, got 1e-300", "sample run.h5 --count 2 --std 1e-300"),
     (2, f"--seed: expected a whole number between 0 and {2**62}", f"{TRAIN} --seed 99999999999999999999999"),
     *((2, "at most 255 bytes, got one of 303", f"{verb} {LONG}.h5") for verb in ("info", "resume", f"{TRAIN} --out")),
+    (2, "at most 255 bytes, got one of 303", f"config {LONG}.h5"),
     (2, "at most 243 bytes, got one of 253", f"{TRAIN} --out {LONG[:250]}.h5"),
     (2, ": File name too long", f"train {LONG}.toml"),
-    (3, f"{LONG}.h5: File name too long", f"config {LONG}.h5"),
     (2, "population.std", f"{TRAIN} --set population.std=1e300"),
     (2, "run.stall_minutes", f"{TRAIN} --set run.stall_minutes=1e308"),
     (2, "run.generations", f"{TRAIN} --set run.generations={'9' * 5000}"),
@@ -111,7 +111,6 @@ REFUSED = [
     (2, "--policy .: this is a folder", "adapt cheetah.h5 --direction left --policy . -o a.h5"),
     (2, "--out .: this is a folder", "measure run.h5 -o ."),
     (2, "--out runs/: this is a folder", f"{TRAIN} --out runs/"),  # which would be the name of the run file
-    (2, "would replace -o p.py", "adapt cheetah.h5 --direction left --policy p.npz -o p.py"),
     (2, "expected 0 to 5", "replay cheetah.h5 --individual 6"),
     (2, "ends in .mp4, .gif", "replay cheetah.h5 --video film.avi"),
     (2, "--individual 99: only 8 mutations are drawn; add --mutations 100", f"replay {POLICY} --individual 99"),

@@ -2,14 +2,16 @@
 
 import csv
 import os
-import subprocess
+import re
 import sys
+import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from support.program import done, ees, refusal, sets
+from support.program import CHECKOUT, done, ees, refusal, sets
 
 import ees_mpi
 from ees_mpi import open_run
@@ -19,20 +21,24 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.policies import MLP, mean_std
 from ees_mpi.tasks.gymnasium import task as task_module
 
+PAGE = (CHECKOUT / "ees_mpi" / "docs" / "own_environment.md").read_text(encoding="utf-8")
+
+
+def loaded(policy: Path) -> Callable[[Any], Any]:
+    """Return the policy of a file, by the lines of the page."""
+    lines = re.findall(r"^    def load\(path\):\n.*?^        return act$", PAGE, re.DOTALL | re.MULTILINE)[0]
+    names: dict[str, Any] = {"np": np}
+    exec(textwrap.dedent(lines), names)
+    return names["load"](policy)  # type: ignore[no-any-return]
+
 
 @pytest.mark.parametrize("choice", [[], ["--generation", 0, "--individual", 5]])
-def test_an_exported_policy_has_our_bits_with_numpy_alone(walked: Path, tmp_path: Path, choice: list[object]) -> None:
+def test_an_exported_policy_acts_as_ours_by_the_lines_of_the_page(
+    walked: Path, tmp_path: Path, choice: list[object]
+) -> None:
     out = tmp_path / "policy.npz"
-    said = done("export", walked, "--policy", *choice, "-o", out).stdout
-    assert said.split() == [str(out), str(tmp_path / "policy.py")]
-    observation = np.random.default_rng(0).normal(size=26).astype(np.float32)
-    program = (
-        "import sys, numpy as np; import policy; act = policy.load('policy.npz'); "
-        "assert not any(m.startswith('ees_mpi') for m in sys.modules); "
-        f"sys.stdout.buffer.write(act(np.array({observation.tolist()}, np.float32)).tobytes())"
-    )
-    theirs = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, check=True).stdout
-    policy = MLP((26, 256, 256, 6))
+    assert done("export", walked, "--policy", *choice, "-o", out).stdout.split() == [str(out)]
+    policy, observations = MLP((26, 256, 256, 6)), 3 * np.random.default_rng(0).normal(size=(7, 26)).astype(np.float32)
     with open_run(walked) as run:
         state = run.state_arrays()
         flat, statistics = state["mean"][0], mean_std(state["observations"])
@@ -40,13 +46,21 @@ def test_an_exported_policy_has_our_bits_with_numpy_alone(walked: Path, tmp_path
             flat, statistics = run.individual(0, 5), (run["observation_mean"][0], run["observation_std"][0])
     policy.load(np.ascontiguousarray(flat))
     policy.normalise(*statistics)
-    assert policy.act(observation).tobytes() == theirs
+    act, expected = loaded(out), [policy.act(each).copy() for each in observations]
+    np.testing.assert_allclose(act(observations), expected, rtol=1e-5, atol=1e-8)
+    np.testing.assert_allclose(act(observations[0]), expected[0], rtol=1e-5, atol=1e-8)
+
+
+def test_the_tutorial_has_the_same_lines() -> None:
+    tutorial = (CHECKOUT / "ees_mpi" / "docs" / "tutorial.md").read_text(encoding="utf-8")
+    lines = re.findall(r"def load\(path\):\n.*?return act$", tutorial, re.DOTALL | re.MULTILINE)
+    assert lines and lines[0] in textwrap.dedent(PAGE[PAGE.index("    def load(") : PAGE.index("This is the network")])
 
 
 BEHAVIOR = "def first(rollout):\n    return [rollout.observations[-1][0]]\n"
 
 
-def test_an_export_needs_no_environment_and_takes_batches(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_export_needs_no_environment(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("EES_MPI_TRUST")
     Path("fleeting_behavior.py").write_text(BEHAVIOR)
     base = read_source("interference-maxvar").split("[task]")
@@ -57,34 +71,7 @@ def test_an_export_needs_no_environment_and_takes_batches(inside: Path, monkeypa
     del sys.modules["fleeting_behavior"]
     monkeypatch.setattr(task_module, "make", lambda *arguments: pytest.fail("the environment was made"))
     done("export", "run.h5", "--policy")
-    text = Path("policy.py").read_text()
-    assert "For discrete actions it returns a score for each: take `act(observation).argmax(-1)`" in text
-    names: dict[str, Any] = {}
-    exec(text, names)
-    act, batch = names["load"]("policy.npz"), np.random.default_rng(0).normal(size=(7, 4))
-    assert act(batch).shape == (7, 2) and act(batch[0]).shape == (2,) and act(batch[None]).shape == (1, 7, 2)
-    np.testing.assert_allclose(act(batch), [act(each) for each in batch], rtol=1e-5)
-
-
-def test_a_program_of_the_users_is_never_replaced_by_a_loader(walked: Path, tmp_path: Path) -> None:
-    with open_run(walked) as run:
-        (tmp_path / "plot.py").write_text("print('mine')\n")
-        with pytest.raises(ConfigError, match="did not write"):
-            export_policy(run, tmp_path / "plot.npz", None, None)
-        assert (tmp_path / "plot.py").read_text() == "print('mine')\n" and len(list(tmp_path.iterdir())) == 1
-        (tmp_path / "folder.npz").mkdir()
-        with pytest.raises(ConfigError, match="is a folder"):
-            export_policy(run, tmp_path / "folder.npz", None, None)
-        for again in (False, True):  # its own loader it replaces
-            assert export_policy(run, tmp_path / "p.npz", overwrite=again) == [tmp_path / "p.npz", tmp_path / "p.py"]
-
-
-def test_a_loader_can_be_imported_by_name_and_serves_one_policy(walked: Path, tmp_path: Path) -> None:
-    with open_run(walked) as run:
-        assert export_policy(run, tmp_path / "my-arm.2.npz")[1] == tmp_path / "my_arm_2.py"
-        with pytest.raises(ConfigError, match=r"my_arm_2\.py.*another policy"):
-            export_policy(run, tmp_path / "my_arm_2.npz")
-    assert not (tmp_path / "my_arm_2.npz").exists()
+    assert loaded(Path("policy.npz"))(np.ones(4)).shape == (2,)
 
 
 def test_the_name_of_a_policy_says_which_individual_it_is(
@@ -93,7 +80,7 @@ def test_the_name_of_a_policy_says_which_individual_it_is(
     monkeypatch.chdir(tmp_path)
     with open_run(walked) as run:
         last = run.generations - 1
-        found = [export_policy(run, None, *chosen)[0].name for chosen in ((), (None, 3), (0, 1), (-1, None, 0))]
+        found = [export_policy(run, None, *chosen).name for chosen in ((), (None, 3), (0, 1), (-1, None, 0))]
     assert found[:2] == ["policy.npz", f"policy-generation{last}-individual3.npz"]
     assert found[2:] == ["policy-generation0-individual1.npz", f"policy-generation{last}-component0.npz"]
 
@@ -118,7 +105,6 @@ def test_adapt_writes_the_best_mutation_as_a_policy(walked: Path, tmp_path: Path
     words: dict[str, Any] = {"mutations": 3, "evaluations": 1, "out": study, "policy": out, "std": 0.3}
     found = ees_mpi.adapt(walked, "left", **words)
     best = found.arrays["mutations/behavior"][found.attributes["best"]]
-    assert (tmp_path / "left.py").exists()
     with ees_mpi.measure(out, count=2) as measured, open_run(walked) as run:
         assert measured["mean_behavior"][0].tobytes() == best.tobytes()
         assert measured["std"][1].max() == np.float32(run.config.population.std)  # once the run's own

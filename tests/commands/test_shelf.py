@@ -1,9 +1,7 @@
 """The trained means of the package have names: `shelf:NAME` stands for the path of a policy."""
 
-import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.program import done, ees, refused, sets
 
@@ -53,17 +51,6 @@ def test_a_name_stands_for_the_path_also_in_python(inside: Path) -> None:
     assert arguments.checked(MeasureRequest(f"shelf:{ANT}")).policy == str(path)
 
 
-def test_export_copies_a_trained_mean_and_writes_its_loader(inside: Path) -> None:
-    assert done("export", f"shelf:{ANT}", "--policy", "-o", "ant.npz").stdout.split() == ["ant.npz", "ant.py"]
-    with np.load(ees_mpi.shelf(ANT)) as before, np.load("ant.npz") as after:
-        assert sorted(before) == sorted(after) and json.loads(str(before["about"])) == json.loads(str(after["about"]))
-        for name in set(before) - {"about"}:
-            np.testing.assert_array_equal(before[name], after[name])
-    assert 'load("ant.npz")' in Path("ant.py").read_text()
-    code, said = refused("export", f"shelf:{ANT}", "--policy", "--individual", 3)
-    assert code == 2 and "--individual" in said and f"shelf:{ANT} is a single policy" in said
-
-
 def test_config_prints_the_config_of_a_trained_mean_and_info_its_card() -> None:
     config = ees_mpi.load_config(f"shelf:{ANT}", {"task.steps": 7})
     assert done("config", f"shelf:{ANT}", *sets("task.steps=7")).stdout == config.to_toml()
@@ -71,7 +58,7 @@ def test_config_prints_the_config_of_a_trained_mean_and_info_its_card() -> None:
     assert done("info", f"shelf:{ANT}").stdout == ees_mpi.shelf(ANT).with_suffix(".md").read_text()
 
 
-@pytest.mark.parametrize("words", ["info --json", "verify", "resume", "signal", "report", "export --csv", "figure"])
+@pytest.mark.parametrize("words", ["info --json", "verify", "resume", "signal", "report", "export --policy", "figure"])
 def test_commands_for_runs_say_which_take_a_policy(words: str, inside: Path) -> None:
     command, *options = words.split()
     code, said = refused(command, f"shelf:{ANT}", *options)

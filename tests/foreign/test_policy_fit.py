@@ -1,6 +1,5 @@
 """A policy of another program acts in a run as it does in its own program, or is refused with the reason."""
 
-import importlib
 import itertools
 from pathlib import Path
 from typing import Any
@@ -101,23 +100,7 @@ def test_a_state_dict_with_a_value_net_lists_its_layers_and_train_takes_the_prop
     assert refusal("train", "cheetah-es", "--layers", "a")[0] == 2
 
 
-def test_an_exported_relu_policy_acts_as_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = sets(*SMALL, "population.size=2", "run.generations=1", "task.hidden=[3]", "task.action_scale=[2]")
-    words += sets('task.activation=["elu","tanh"]', "task.action_shift=[0.5]")
-    done("train", "cheetah-es", *words, "--out", tmp_path / "run.h5")
-    done("export", tmp_path / "run.h5", "--policy", "-o", tmp_path / "exported_elu.npz")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    act = importlib.import_module("exported_elu").load(tmp_path / "exported_elu.npz")
-    with ees_mpi.open_run(tmp_path / "run.h5") as run:
-        network: Any = run.config.task.network()  # type: ignore[attr-defined]
-        network.load(run.state_arrays()["mean"][0])
-    seen = np.linspace(-4, 4, 26).astype(np.float32)
-    with np.load(tmp_path / "exported_elu.npz") as file:
-        network.normalise(file["observation_mean"], file["observation_std"])
-    np.testing.assert_allclose(act(seen), network.act(seen), rtol=1e-6)
-
-
-def test_a_function_of_a_flat_vector_is_measured_and_trained(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_of_a_flat_vector_is_measured_and_trained(inside: Path) -> None:
     (inside / "flat_policy.py").write_text(
         "import numpy as np\n"
         "def act(parameters, observation, gain=1.0):\n"
@@ -134,8 +117,8 @@ def test_a_function_of_a_flat_vector_is_measured_and_trained(inside: Path, monke
     settings = {"task.policy": "flat_policy:act", "task.steps": 12, "noise.size": 5000}
     with ees_mpi.measure(np.arange(12) / 12, "cheetah-es", 0.1, 2, inside / "m.h5", settings) as found:
         assert found["mean"].shape == (1, 1, 12)
-    done("export", "run.h5", "--policy", "-o", "exported_flat.npz", "--trust")
-    monkeypatch.syspath_prepend(str(inside))
-    assert importlib.import_module("exported_flat").load("exported_flat.npz")(np.ones((2, 26))).shape == (2, 6)
+    done("export", "run.h5", "--policy", "-o", "exported_flat.npz")
+    with np.load("exported_flat.npz") as file:
+        assert file["parameters"].shape == (12,)
     code, line = refusal("train", "cheetah-es", *few, "--out", "other.h5")
     assert code == 2 and "policy_settings.parameters" in line
