@@ -24,6 +24,7 @@ from ees_mpi.commands.requests import MeasureRequest
 from ees_mpi.errors import RunFileError
 from ees_mpi.foreign import policy_files
 from ees_mpi.outcomes import Outcomes
+from ees_mpi.tasks.interference import pattern
 
 SMALL = sets("task.steps=12", "noise.size=50000")
 WORDS = ("--task", "cheetah-maxent", *SMALL, "--std", "0.02,0.2", "--count", 6)
@@ -176,6 +177,15 @@ def test_a_learned_std_counts_by_its_median_also_in_samples_and_exported_policie
     for name in ("run.h5", "run.npz", "sample.h5", "sample.npz"):
         with ees_mpi.measure(tmp_path / name, count=2, overwrite=True) as found:
             assert stds(found) == [own / 2, own, 2 * own]
+
+
+def test_each_row_has_mutations_of_its_own_std(tmp_path: Path) -> None:
+    words: dict[str, Any] = {"std": [0.25, 0.125, 2.0], "count": 5, "settings": {"noise.size": 1000}}
+    with ees_mpi.measure(lambda: np.ones(1), "interference-maxvar", out=tmp_path / "m.h5", **words) as run:
+        mutations = np.array([[run.individual(row, number)[0] for number in range(5)] for row in range(3)])
+        steps = mutations - run["mean"][:, 0]
+        np.testing.assert_allclose(steps[1:] / steps[0], np.tile([[0.5], [8.0]], 5), rtol=1e-3)
+        assert run["behavior"][:, :, 0].tolist() == [[pattern(float(x)) for x in row] for row in mutations]
 
 
 @pytest.mark.usefixtures("quick_figures")

@@ -48,6 +48,7 @@ gymnasium.register("NoSpaces-v0", gymnasium.Env)
         ("runs on CPUs only", {"task": {"name": "ant", "engine": "bullet", "device": "cuda"}}),
         ("population.components: expected int <= 1000", {"population": {**MIXTURE, "components": 1001}}),
         ("even number", {"population": {**MIXTURE, "size": 11}}),
+        ("even number", {"population": {"name": "diagonal", "size": 11, "std": 0.1}}),
         ("no reward at each step", {**MAML, "task": {"name": "interference"}}),
         ('expected "behavior", got "reward"', {**MAML, **env("HalfCheetah-v5", behavior="final_x")}),
         ("adaptation_lr", {**MAML, "maml": {"lr": 0.1}}),
