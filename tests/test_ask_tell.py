@@ -447,7 +447,7 @@ def test_commands_work_on_a_recorded_run_if_they_do_not_need_the_task(tmp_path: 
     done("figure", "ant", out, "-o", tmp_path / "figure.png")
     with small(np.ones(3), record=tmp_path / "other.h5", seed=1) as es:
         run(es, 3, plane)
-    done("compare", "--metric", "kernel_entropy", out, "--against", tmp_path / "other.h5")
+    done("compare", "--metric", "entropy_fixed", out, "--against", tmp_path / "other.h5")
     sentence = "the task of this run was the user's own loop (ees_mpi.Strategy), so only that program can"
     for words in (["verify"], ["replay"], ["sample", "--count", "4"], ["resume", "--generations", "9"]):
         code, said = refusal(*words, out)

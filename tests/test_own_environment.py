@@ -132,7 +132,7 @@ def test_what_maml_can_walk_does_not_follow_from_places() -> None:
 def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, measured: Path, tmp_path: Path) -> None:
     words = ("measure", run, "--starts", 3, "--count", 40, "--std", "0.5", "--json", "-o", tmp_path / "m.h5")
     (row,) = json.loads(done(*words).stdout)["stds"]
-    filled = ("kept", "all_kept", "best_elsewhere", "distance", "share", "kernel_entropy", "best_of_40")
+    filled = ("kept", "all_kept", "best_elsewhere", "distance", "share", "entropy_fixed", "best_of_40")
     assert all(isinstance(row[name], float) for name in filled)
     words = ("measure", run, "--starts", 3, "--count", 40, "--set", "task.axes=0", "--std", "0.5", "--json")
     (row,) = json.loads(done(*words, "-o", tmp_path / "none.h5").stdout)["stds"]

@@ -1,4 +1,4 @@
-"""The subject of a file, and the labels of runs, groups and metrics in tables and figures."""
+"""The subject of a file, and the labels of runs and groups in tables and figures."""
 
 import json
 from collections import Counter
@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, unknown
 from ees_mpi.store.reader import Run, is_study, starting_note
 from ees_mpi.store.safety import damage_reported
@@ -24,17 +21,6 @@ PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
     "gather": "waiting for all outcomes",
     "update": "weights, gradient, step, metrics",
     "commit": "writing the file",
-}
-METRICS = {
-    "entropy": "entropy of the behaviour, nats",
-    "behavior_variance": "variance of the behaviour",
-    "distance_mean": "mean distance from the origin",
-    "distance_max": "largest distance from the origin",
-    "fitness_mean": "mean fitness",
-    "fitness_max": "largest fitness",
-    "mean_fitness": "fitness of the unperturbed mean",
-    "gradient_norm": "norm of the gradient",
-    "invalid_share": "share of invalid rollouts",
 }
 Settings = Mapping[str, Any]  # a config: section.key -> value
 MAX_SETTINGS = 3  # settings in the name of a run
@@ -177,18 +163,3 @@ def differing(configs: Sequence[Settings]) -> list[str]:
     """Return the keys in which configs differ, except the seeds and the other keys of section `run`."""
     keys = {key for config in configs for key in config if not key.startswith("run.") and key != "noise.seed"}
     return [key for key in sorted(keys) if any(config.get(key) != configs[0].get(key) for config in configs)]
-
-
-def titles(runs: Sequence[Run]) -> dict[str, str]:
-    """Return the metrics that all runs have, with their titles; the user's own objectives first."""
-    logged = [run.config.method.plugin_objectives if "objective_value" in run.names else () for run in runs]
-    plugins = [name for name in logged[0] if all(name in names for names in logged)]
-    return {**{name: f"the objective {name}" for name in plugins}, **METRICS}
-
-
-def series(run: Run, metric: str) -> Floats:
-    """Return a metric over generations; the variances of several behavior numbers are added up."""
-    plugins = list(run.config.method.plugin_objectives)
-    logged = run["objective_value"][:, plugins.index(metric)] if metric in plugins else run[metric][:]
-    values = np.asarray(logged, np.float64)
-    return np.asarray(values.reshape(len(values), -1).sum(axis=1))

@@ -1,5 +1,6 @@
 """The offspring of one generation or of a sample: reads them, checks them, chooses those that differ most."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ class Offspring:
     position: Floats  # [n, B]: final positions of robots; behaviors of other tasks
     parent: NDArray[np.int32]  # [n]: the index of the mean that each one perturbs
     components: int
+    entropy: float = math.nan  # that the file has, with the kernel of its objective
 
     @property
     def distance(self) -> Floats:
@@ -48,7 +50,7 @@ def read_offspring(run: Run, generation: int | None = None) -> Offspring:
     facts = behavior, run["fitness"][g], run["length"][g].astype(np.int64), valid, np.zeros((0, 1))
     outcomes = Outcomes(*facts, by_start, run.config.task.common_starts)
     position = behavior[valid, -position_dim(run) :]
-    return Offspring(outcomes, position, run["parent"][g][valid], run["mean"].shape[1])
+    return Offspring(outcomes, position, run["parent"][g][valid], run["mean"].shape[1], float(run["entropy"][g]))
 
 
 def positions(run: Run, generation: int) -> Floats:
@@ -120,9 +122,14 @@ def check_generation(run: Run, generation: int | None) -> int:
     return run.generations - 1 if generation is None else generation
 
 
+def task_of(run: Run) -> tuple[str, str, int]:
+    """Return what runs must have in common so that their places can be compared."""
+    return run.config.task_name, run.config.task.label, position_dim(run)
+
+
 def check_one_task(runs: Sequence[Run]) -> None:
     """Raise a RunFileError if runs have different tasks."""
-    tasks = {(run.config.task_name, run.config.task.label, position_dim(run)): run for run in runs}
+    tasks = {task_of(run): run for run in runs}
     if len(tasks) > 1:
         one, other, *_ = tasks.values()
         raise RunFileError(f"{one.path} and {other.path} are of different tasks; show each task by itself")

@@ -17,8 +17,10 @@ import numpy as np
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
-from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, series, stds, titles
+from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, stds
 from ees_mpi.analysis.numbers.heritability import describe
+from ees_mpi.analysis.numbers.scale import scales
+from ees_mpi.analysis.numbers.series import series, titles
 from ees_mpi.analysis.replay import LOGGED, Choice, Replayed, evaluate, film, record, scene
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
@@ -150,8 +152,9 @@ def _whose_starts(config: Config) -> str:
 def _curves(runs: Sequence[Run], row: str) -> str:
     """Return charts of the logged metrics, of all runs over each other, or a sentence if there is nothing to draw."""
     members_of, drawn, alike = groups(runs), "", all(stds(run) == stds(runs[0]) for run in runs)
-    for name, title in titles(runs).items():
-        lines = {group: [series(run, name) for run in members] for group, members in members_of.items()}
+    scale = scales(runs)[0]
+    for name, title in titles(runs, scale).items():
+        lines = {group: [series(run, name, scale) for run in members] for group, members in members_of.items()}
         drawn += charts.chart(title[0].upper() + title[1:], lines, at=stds(runs[0]) if alike else ())
     if not drawn:
         return f"<p class='faint'>One {row} has no curves; the numbers above describe it.</p>"

@@ -42,7 +42,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "Numbers": {
-        "metrics": ("ees-mpi metrics run.h5", "ees-mpi metrics run.h5 --all --bandwidth 0.5,1,silverman --json"),
+        "metrics": ("ees-mpi metrics run.h5", "ees-mpi metrics run.h5 --all --json"),
         "compare": (
             "ees-mpi compare --metric distance_mean a*.h5 --against b*.h5",
             "ees-mpi compare --metric distance_mean --by population.std runs/*.h5",

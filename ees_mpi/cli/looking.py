@@ -1,5 +1,6 @@
 """The commands that read run files offline: figure, replay, report, metrics, compare."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -8,15 +9,10 @@ import click
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands import requests
-from ees_mpi.commands.arguments import FILE, POSITIVE, RUN_OR_POLICY, Option, check_no_policy, path_of, whole
+from ees_mpi.commands.arguments import FILE, RUN_OR_POLICY, Option, check_no_policy, path_of, whole
 from ees_mpi.commands.shelf import PREFIX
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
-
-Radius = Annotated[
-    float,
-    Option("Mutations that end nearer to the origin count for near_origin, not for balance and directions.", POSITIVE),
-]
 
 
 @command()
@@ -85,27 +81,30 @@ def metrics(
     runs: requests.RunArguments,
     generation: requests.Generation = None,
     every: Annotated[bool, Option("Every generation, one line each.", usage="--all")] = False,
-    radius: Radius = 5.0,
-    cell: requests.Cell = 1.0,
-    bandwidth: Annotated[
-        str, Option("Of the kernel: numbers, scott, silverman.", usage="--bandwidth H[,H...]")
-    ] = "silverman",
+    radius: requests.Radius = None,
+    cell: requests.Cell = None,
     as_json: requests.Json = False,
     trust: requests.Trust = False,
 ) -> None:
     """Compute measures of the mutations in run and sample files."""
-    from ees_mpi.analysis.numbers import measures, summaries
+    from ees_mpi.analysis.numbers.scale import scales
+    from ees_mpi.analysis.numbers.summaries import read_measures
     from ees_mpi.analysis.numbers.tables import to_json
+    from ees_mpi.analysis.offspring import check_generation
+    from ees_mpi.store.reader import open_run
 
     if every and generation is not None:
         raise ConfigError("--all and --generation exclude each other")
-    settings = [measures.Settings(radius, cell, measures.bandwidth(word)) for word in bandwidth.split(",")]
     rows = []
-    for path in runs:
-        facts, lines = summaries.read_measures(path, generation, every, settings, trust)
-        rows += facts
-        for line in [] if as_json else lines:
-            echo(line)
+    with ExitStack() as stack:
+        files = [stack.enter_context(open_run(path, trust)) for path in runs]
+        for file in files:
+            check_generation(file, generation)
+        for file, scale in zip(files, scales(files, cell, radius), strict=True):
+            facts, lines = read_measures(file, generation, every, scale)
+            rows += facts
+            for line in [] if as_json else lines:
+                echo(line)
     if as_json:
         echo(to_json(rows))
 
@@ -113,13 +112,10 @@ def metrics(
 @command(kind=Sides)
 def compare(
     request: requests.CompareRequest,
-    radius: Radius = 5.0,
-    cell: requests.Cell = 1.0,
-    bandwidth: Annotated[str, Option("Of entropy: a number, scott, silverman.", usage="--bandwidth H")] = "silverman",
     as_json: requests.Json = False,
     listing: Annotated[bool, Option("List the metrics.", usage="--list")] = False,
 ) -> None:
-    from ees_mpi.analysis.numbers import comparison, measures, tables
+    from ees_mpi.analysis.numbers import comparison, tables
 
     if listing:
         for name, about in comparison.METRICS.items():
@@ -127,6 +123,5 @@ def compare(
         return
     if not request.metric:
         raise ConfigError("expected --metric M; --list prints the metrics")
-    settings = measures.Settings(radius, cell, measures.bandwidth(bandwidth))
-    found = comparison.compare_runs(request, settings)
+    found = comparison.compare_runs(request)
     echo(tables.to_json(found) if as_json else "\n\n".join(map(tables.text, found)))

@@ -89,7 +89,7 @@ def adapt(request: requests.AdaptRequest) -> None:
 @command(on_ranks=True)
 def measure(
     request: requests.MeasureRequest,
-    cell: requests.Cell = 1.0,
+    cell: requests.Cell = None,
     as_json: Annotated[bool, Option("One JSON object instead of the tables.", usage="--json")] = False,
 ) -> None:
     picture = request.target.with_suffix(".png")
@@ -117,22 +117,24 @@ def measure(
     run_on_ranks(job)
 
 
-def _show(measured: Path, figures: dict[str, Path], cell: float, as_json: bool) -> None:
+def _show(measured: Path, figures: dict[str, Path], cell: float | None, as_json: bool) -> None:
     """Print the tables of a file of `measure`, and draw its figures beside it; it names only code that has run."""
     from ees_mpi.analysis.figures.catalog import draw
     from ees_mpi.analysis.labels import label
     from ees_mpi.analysis.numbers import heritability
+    from ees_mpi.analysis.numbers.scale import scales
     from ees_mpi.analysis.numbers.summaries import at_stds, table_of_stds
     from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.store.reader import open_run
 
     with open_run(measured, trust=True) as run:
+        (scale,) = scales([run], cell)
         if as_json:
             more = heritability.facts(run) if "starts" in figures else itertools.repeat({})
-            rows = [{**row, **found} for row, found in zip(at_stds(run, cell), more, strict=False)]
+            rows = [{**row, **found} for row, found in zip(at_stds(run, scale), more, strict=False)]
             lines = [to_json({"file": str(measured), "label": label(run), "stds": rows})]
         else:
-            lines = table_of_stds(run, cell)
+            lines = table_of_stds(run, scale)
             lines += heritability.describe(run) if "starts" in figures else []
     for line in lines:
         echo(line)

@@ -55,7 +55,16 @@ Tensorboard = Annotated[
 Overwrite = Annotated[bool, Option("Replace an existing file.")]
 Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]
 Trust = Annotated[bool, Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust")]
-Cell = Annotated[float, Option("Side of a grid cell, for coverage.", POSITIVE)]
+FITTED = "[default: 1 for the paper's robots, else fitted to the data]"
+Cell = Annotated[float | None, Option(f"Side of a grid cell, for entropy_fixed and coverage.  {FITTED}", POSITIVE)]
+Radius = Annotated[
+    float | None,
+    Option(
+        "Mutations that end nearer to the origin count for near_origin, not for balance and directions.  "
+        f"{FITTED.replace('1', '5')}",
+        POSITIVE,
+    ),
+]
 Json = Annotated[bool, Option("Print JSON.", usage="--json")]
 
 
@@ -245,7 +254,7 @@ class FigureRequest:
     metric: Annotated[
         str | None, Option("For sweep: what is drawn.  [default: the metric of progress lines]", usage="--metric M")
     ] = None
-    cell: Annotated[float, Option("For measure: side of a grid cell, for coverage.", POSITIVE)] = 1.0
+    cell: Annotated[float | None, Option(f"For measure and sweep: side of a grid cell.  {FITTED}", POSITIVE)] = None
     trust: Trust = False
 
 
@@ -290,6 +299,8 @@ class CompareRequest:
         str | None, Option("Compare the values of a key with each other, in place of --against.", usage="--by KEY")
     ] = None
     generation: Generation = None
+    radius: Radius = None
+    cell: Cell = None
     trust: Trust = False
 
 

@@ -164,6 +164,10 @@ class Task(Part, frozen=True):
         return self.axes > 0
 
     @property
+    def lengths(self) -> tuple[float, float] | None:  # cell and radius of measures (`numbers.scale`); None: they fit
+        return None
+
+    @property
     def heading(self) -> float | None:  # degrees, in which distance is fitness; None: the task has no direction
         return None
 

@@ -174,6 +174,11 @@ class WalkingTask(PolicyTask, frozen=True):
         return self.axes
 
     @property
+    def lengths(self) -> tuple[float, float] | None:
+        """Return the lengths of the paper: an individual that ends nearer than 5 to the origin has no direction."""
+        return 1.0, 5.0
+
+    @property
     def heading(self) -> float:
         return self.direction
 

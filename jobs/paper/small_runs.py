@@ -15,7 +15,8 @@ import numpy as np
 from places import ring
 
 from ees_mpi.analysis.numbers.heritability import places_of
-from ees_mpi.analysis.numbers.measures import MEASURES, Settings, sides
+from ees_mpi.analysis.numbers.measures import MEASURES, sides
+from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring, has_positions, read_offspring
 from ees_mpi.commands.export import export_policy
 from ees_mpi.store.hdf5 import attributes
@@ -36,16 +37,17 @@ MEASURED = (
     "distance_variance",
     "specialization",
 )
-BESIDE = Settings(radius=1.0)  # for left and right
+CELL, RADIUS, BESIDE = 1.0, 5.0, 1.0  # the last one is the radius for left and right
 
 
 def measures(offspring: Offspring) -> dict[str, float]:
     """Return the measures of the offspring of a generation."""
     names = [name for name in MEASURED if MEASURES[name].fits(offspring)]
-    found = {name: MEASURES[name].compute(offspring, Settings()) for name in names}
     axes = offspring.position.shape[1]
+    scale = Scale(np.full(axes, CELL), RADIUS)
+    found = {name: MEASURES[name].compute(offspring, scale) for name in names}
     if axes == 1:
-        found["left"], found["right"] = sides(offspring, BESIDE)
+        found["left"], found["right"] = sides(offspring, scale._replace(radius=BESIDE))
     if axes == 2:
         found["ring"] = ring(offspring.position, len(offspring.outcomes.behavior))
     return found

@@ -81,7 +81,6 @@ REFUSED = [
     (2, "expected 0 to 5", "verify run.h5 --generation 6"),
     (2, "RUN.h5", "metrics"),
     (2, "exclude each other", "metrics run.h5 --generation 1 --all"),
-    (2, "--bandwidth", "metrics run.h5 --bandwidth 1,zero"),
     (2, "--std: expected a positive number between 1e-30 and 1e+30, got 0", "measure net.pt --std 0.1,0 --task x"),
     (3, "No such file", "measure net.pt --task cheetah-maxent"),
     (2, "ees-mpi: expected --task PRESET or --task FILE.toml", "measure net.pt"),

@@ -17,7 +17,8 @@ from ees_mpi import open_run
 from ees_mpi.analysis.figures import curves
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import stds
-from ees_mpi.analysis.numbers.measures import Settings, best_of
+from ees_mpi.analysis.numbers.measures import best_of
+from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.numbers.summaries import table_of_stds
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.commands.requests import MeasureRequest
@@ -148,7 +149,7 @@ def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_af
     first = copied.with_name(f"{copied.stem}-measure.h5")
     with open_run(copied) as run, open_run(first) as found:
         own = run.config.population.std
-        assert stds(found) == [own / 2, own, 2 * own] and "cells of side 0.25" in said
+        assert stds(found) == [own / 2, own, 2 * own] and "cells of 0.25" in said
     with open_run(first) as opened, ees_mpi.measure(opened, count=2, out=tmp_path / "again.h5") as again:
         assert stds(again) == [own / 2, own, 2 * own]  # of the run, not of the last row
     with monkeypatch.context() as patched:
@@ -191,19 +192,19 @@ def test_each_row_has_mutations_of_its_own_std(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick_figures")
 def test_coverage_has_the_cells_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
     with open_run(numpy_network) as run:
-        coverage = [line.split()[3] for line in table_of_stds(run, 1e-9)[2:4]]
-        assert coverage == ["6", "6"] and table_of_stds(run, 1e9)[2].split()[3] in ("1", "2")
+        coverage = [line.split()[3] for line in table_of_stds(run, Scale(np.full(2, 1e-9), 1.0))[2:4]]
+        assert coverage == ["6", "6"] and table_of_stds(run, Scale(np.full(2, 1e9), 1.0))[2].split()[3] in ("1", "2")
     picture = tmp_path / "m.png"
     assert done("figure", "measure", numpy_network, "--cell", 0.1, "-o", picture).stdout.split() == [str(picture)]
     code, line = refusal("figure", "line", numpy_network, "--cell", 0.1, "-o", tmp_path / "l.png")
-    assert code == 2 and "--cell is for measure" in line
+    assert code == 2 and "--cell is for sweep, measure" in line
 
 
 def test_the_figure_of_one_std_is_a_map_with_its_numbers_and_a_legend_that_hides_nothing(tmp_path: Path) -> None:
     with drawing(), ees_mpi.open_run(measured(arrays(), tmp_path / "one.h5", std=0.02)) as run:
         figure = curves.measure([run], 0.5)
     (panel,) = figure.axes
-    assert "coverage, cells of side 0.5: " in panel.get_xlabel() and "mean distance: " in panel.get_xlabel()
+    assert "coverage, cells of 0.5: " in panel.get_xlabel() and "mean distance: " in panel.get_xlabel()
     assert len(figure.legends) == 1 and panel.get_legend() is None
 
 
@@ -267,5 +268,5 @@ def test_best_of_is_the_mean_over_all_choices() -> None:
         else:
             directions = np.hstack([np.eye(dim), -np.eye(dim)])
         best = [(x[list(chosen)] @ directions).max(axis=0).mean() for chosen in itertools.combinations(range(7), 3)]
-        assert best_of(offspring, Settings(), 3) == pytest.approx(np.mean(best))
-        assert np.isnan(best_of(offspring, Settings(), 8)), "no 8 can be chosen from 7"
+        assert best_of(offspring, Scale(np.ones(dim), 5.0), 3) == pytest.approx(np.mean(best))
+        assert np.isnan(best_of(offspring, Scale(np.ones(dim), 5.0), 8)), "no 8 can be chosen from 7"

@@ -11,7 +11,8 @@ from support.small_runs import trained
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.labels import series
+from ees_mpi.analysis.numbers.scale import scales
+from ees_mpi.analysis.numbers.series import series
 from ees_mpi.analysis.offspring import read_offspring
 from ees_mpi.config import Config, load
 from ees_mpi.errors import ConfigError, MissingExtra, PluginError
@@ -105,11 +106,12 @@ def test_the_value_of_an_own_objective_is_logged_shown_and_plotted_under_its_nam
     out = tmp_path / "run.h5"
     with ees_mpi.train(config, out, on_generation=records.append) as run:
         expected = custom("distance_variance", power=3.0).value(read_offspring(run, 2).outcomes, {}, Ranks())
-        assert run["objective_value"][2] == series(run, "distance_variance")[2] == expected
+        assert run["objective_value"][2] == series(run, "distance_variance", scales([run])[0])[2] == expected
         assert records[2].metrics["distance_variance"] == expected
         assert records[2].metrics["behavior_variance"] == run["behavior_variance"][2].sum()
     shown = done("resume", out, "--generations", 7).stdout
-    assert f"distance_variance {series(open_run(out), 'distance_variance')[-1]:.4g}" in shown
+    with open_run(out) as run:
+        assert f"distance_variance {series(run, 'distance_variance', scales([run])[0])[-1]:.4g}" in shown
     assert "distance_variance" in info(out)["results"]
     done("report", out, "-o", tmp_path / "page.html")
     assert "The objective distance_variance" in (tmp_path / "page.html").read_text()

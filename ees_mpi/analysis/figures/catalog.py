@@ -20,7 +20,7 @@ from ees_mpi.tasks.interference import Interference
 from ees_mpi.terminal import say_on_stderr
 
 FORMATS = (".png", ".pdf", ".svg")
-SINGLE, SWEEP, CELL = ("generation",), ("by", "metric"), ("cell",)  # options that only some figures have
+SINGLE, SWEEP, CELL = ("generation",), ("by", "metric", "cell"), ("cell",)  # options that only some figures have
 
 
 class Recipe(NamedTuple):

@@ -11,6 +11,9 @@ import numpy as np
 from ees_mpi.analysis import labels, offspring
 from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.style import Figure
+from ees_mpi.analysis.numbers.measures import MEASURES
+from ees_mpi.analysis.numbers.scale import Scale, scales
+from ees_mpi.analysis.numbers.series import series, titles
 from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
 from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.commands.arguments import check_committed
@@ -88,7 +91,7 @@ def locomotion(runs: Sequence[Run]) -> Figure:
         lines.setdefault(group, []).append(distances)
     figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
-    style.draw_curves(panel, lines, order, xlabel="generation", ylabel=labels.METRICS["distance_mean"], ylim=(0, None))
+    style.draw_curves(panel, lines, order, xlabel="generation", ylabel=MEASURES["distance_mean"].about, ylim=(0, None))
     style.explain(figure, [panel])
     return figure
 
@@ -116,7 +119,7 @@ def maml_training(runs: Sequence[Run]) -> Figure:
     return figure
 
 
-def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None) -> Figure:
+def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None, cell: float | None = None) -> Figure:
     """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
     for run in runs:
         check_committed(run)
@@ -126,36 +129,42 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None)
     if len(keys) != 1:
         raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
     headlines = {run.config.method.headline for run in runs}
-    known, usual = labels.titles(runs), headlines.pop() if len(headlines) == 1 else "behavior_variance"
+    scale = scales(runs, cell)
+    known, usual = titles(runs, scale[0]), headlines.pop() if len(headlines) == 1 else "behavior_variance"
     name = (metric or (usual if usual in known else "behavior_variance")).replace("-", "_")
     if name not in known:
         raise ConfigError(f"--metric: {unknown(name, known)}")
     groups = labels.grouped(keys[0], configs)
     figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
-    lines = {value: [labels.series(run, name) for run in runs if run.path in paths] for value, paths in groups.items()}
-    style.draw_curves(panel, lines, list(lines), style.shades(len(lines)), xlabel="generation", ylabel=known[name])
+    pairs = list(zip(runs, scale, strict=True))
+    lines = {
+        value: [series(run, name, lengths) for run, lengths in pairs if run.path in paths]
+        for value, paths in groups.items()
+    }
+    title = "\n".join(textwrap.wrap(known[name], 36))
+    style.draw_curves(panel, lines, list(lines), style.shades(len(lines)), xlabel="generation", ylabel=title)
     style.explain(figure, [panel], keys[0])
     return figure
 
 
-def measure(runs: Sequence[Run], cell: float) -> Figure:
+def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
     """Draw a panel for each measure, with a curve for each label: the mean over its files, and their range.
 
-    The last panels, one for each label, show where the offspring of its first file end. cell: the side of a grid cell,
-    for coverage
+    The last panels, one for each label, show where the offspring of its first file end. cell: the side of a grid cell
     """
     offspring.check_one_task(runs)
+    scale = scales(runs, cell)[0]
     groups: dict[str, list[list[dict[str, Any]]]] = {}
     first: dict[str, Run] = {}
     for run in runs:
-        groups.setdefault(labels.label(run), []).append(at_stds(run, cell))
+        groups.setdefault(labels.label(run), []).append(at_stds(run, scale))
         first.setdefault(labels.label(run), run)
     everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
     if len(everywhere) == 1:
         figure, maps = style.grid(len(first), 3, 3.6)
         for panel, (name, run) in zip(maps, first.items(), strict=True):
             _scatter(panel, run, name, everywhere)
-            _write_measures(panel, [rows[0] for rows in groups[name]], cell)
+            _write_measures(panel, [rows[0] for rows in groups[name]], scale)
         style.explain(figure, maps)
         return figure
     several = len(first) > 1  # one label needs no legend
@@ -170,7 +179,7 @@ def measure(runs: Sequence[Run], cell: float) -> Figure:
             shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
             panel.plot(list(values), means, **style.look(place), marker=".", label=shown)
             panel.fill_between(list(values), lowest, highest, color=style.look(place)["color"], alpha=0.15, linewidth=0)
-        panel.set(xlabel="std of the mutations", ylabel=axis.format(cell=cell), xscale="log")
+        panel.set(xlabel="std of the mutations", ylabel=axis.format(cells=scale.cells), xscale="log")
         panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
         panel.minorticks_off()
         if name == "coverage":
@@ -184,11 +193,11 @@ def measure(runs: Sequence[Run], cell: float) -> Figure:
     return figure
 
 
-def _write_measures(panel: style.Axes, files: Sequence[dict[str, Any]], cell: float) -> None:
+def _write_measures(panel: style.Axes, files: Sequence[dict[str, Any]], scale: Scale) -> None:
     """Write the measures of one std below a panel: a curve would be a single point."""
     lines = [f"means of {len(files)} files:"] if len(files) > 1 else []
     for name, (_, axis) in AT_STDS.items():
-        lines.append(f"{axis.format(cell=cell)}: {number(float(np.mean([row[name] for row in files])))}")
+        lines.append(f"{axis.format(cells=scale.cells)}: {number(float(np.mean([row[name] for row in files])))}")
     panel.set_xlabel("\n".join([panel.get_xlabel(), "", *lines]))
 
 

@@ -105,6 +105,8 @@ def draw_curves(
         stacked = np.stack([np.asarray(row)[:length] for row in rows])
         with np.errstate(invalid="ignore"):  # an entropy may be -inf: a gap
             mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)
+        if np.isfinite(mean).mean() < 0.5:  # known for some generations only: connect these
+            x, mean, std = (values[np.isfinite(mean)] for values in (x, mean, std))
         seeds = f"{name}, mean of {len(rows)} runs" if len(rows) > 1 else name
         panel.plot(x, mean, label=seeds, marker="." if length == 1 else None, **style)
         if len(rows) > 1:

@@ -7,6 +7,7 @@ import itertools
 import math
 import re
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import labels
-from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, Settings, beyond_radius
+from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, beyond_radius
+from ees_mpi.analysis.numbers.scale import Scale, scales
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare, summarize
 from ees_mpi.analysis.offspring import check_generation, read_offspring
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
@@ -55,10 +57,11 @@ class RunValue:
     adaptation_steps: float = 0.0  # for one direction
     std: float = 0.0  # of the mutations, in a study
     moved: int = 0  # the offspring beyond the radius
+    lengths: str = ""  # that the metric depends on
 
 
-def compare_runs(request: CompareRequest, settings: Settings) -> list[Facts]:
-    """Compare two sets of runs by each metric; `settings`: of the measures. Return the results as data for JSON."""
+def compare_runs(request: CompareRequest) -> list[Facts]:
+    """Compare two sets of runs by each metric. Return the results as data for JSON."""
     metrics = check_metrics(request.metric)
     for metric in metrics:
         if request.generation is not None and metric not in MEASURES:
@@ -70,12 +73,11 @@ def compare_runs(request: CompareRequest, settings: Settings) -> list[Facts]:
     for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.against, "--against RUN.h5 ...")):
         if not paths and not request.by:
             raise ConfigError(f"compare: expected files on both sides of --against; {usage} has none")
-    return [_compare(metric, about, request, settings) for metric, about in metrics.items()]
+    return [_compare(metric, about, request) for metric, about in metrics.items()]
 
 
-def _compare(metric: str, about: str, request: CompareRequest, settings: Settings) -> Facts:
-    files = (request.first, request.against)
-    sides = [read_all(metric, paths, settings, request.generation, request.trust) if paths else [] for paths in files]
+def _compare(metric: str, about: str, request: CompareRequest) -> Facts:
+    sides = read_all(metric, request)
     values = [value for side in sides for value in side]
     _check_comparable(values, metric.startswith(AFTER) and request.by != "task.direction")
     groups: list[dict[str, list[RunValue]]] = [{}, {}]
@@ -95,15 +97,13 @@ def _compare(metric: str, about: str, request: CompareRequest, settings: Setting
     )
     # Each group of the first set against each of the second, then the groups of the first against each other.
     tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
-    if metric == "kernel_entropy":  # it has no ratio, because its zero depends on the unit of length
+    if metric in ("entropy", "entropy_fixed"):  # they have no ratio, because their zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
     steps = STEPS if any(value.training_steps for value in values) else ()  # those of adaptations
-    units = dict.fromkeys(("near_origin", *DIRECTED), f" (radius {settings.radius:g})")
-    units["coverage"] = f" (cells of side {settings.cell:g})"
     of_runs = {"values": "value", **{name: name for name in steps}}
     return {
         "metric": metric,
-        "about": about + units.get(metric, ""),
+        "about": about + values[0].lengths,
         "groups": [
             summarize(group)
             | {key: {str(run.path): getattr(run, name) for run in group.members} for key, name in of_runs.items()}
@@ -195,23 +195,24 @@ def check_metrics(metrics: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def read_all(
-    metric: str, paths: Sequence[Path], settings: Settings, generation: int | None, trust: bool = False
-) -> list[RunValue]:
-    """Return the number of each run; adaptation files are left out, except for the metric adaptation."""
+def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list[RunValue]]:
+    """Return the number of each run of both sets; adaptation files are left out, except for the metric adaptation."""
     if metric == "adaptation":
-        return _read_adapted(paths)
-    runs = [path for path in paths if not is_adaptation(path)]
-    if not runs:
-        raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
-    values = []
-    for path in runs:
-        with open_run(path, trust) as run:
-            values.append(_of_run(run, metric, settings, generation))
-    return values
+        return _read_adapted(request.first), _read_adapted(request.against) if request.against else []
+    first, against = ([path for path in paths if not is_adaptation(path)] for paths in (request.first, request.against))
+    for paths, others in ((request.first, first), (request.against, against)):
+        if paths and not others:
+            raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
+    with ExitStack() as stack:
+        runs = [stack.enter_context(open_run(path, request.trust)) for path in (*first, *against)]
+        for run in runs:
+            check_generation(run, None)
+        lengths = scales(runs, request.cell, request.radius)
+        values = [_of_run(run, metric, scale, request.generation) for run, scale in zip(runs, lengths, strict=True)]
+    return values[: len(first)], values[len(first) :]
 
 
-def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -> RunValue:
+def _of_run(run: Run, metric: str, scale: Scale, generation: int | None) -> RunValue:
     if metric.startswith(AFTER):
         g, moved = int(metric.removeprefix(AFTER)[1:]), 0
         value = distance_after(run, g)
@@ -220,11 +221,11 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
         measure, offspring = MEASURES[metric], read_offspring(run, g)
         if not measure.fits(offspring):
             raise RunFileError(f"{run.path}: {metric} needs {measure.needs}")
-        value = measure.compute(offspring, settings)
-        moved = int(beyond_radius(offspring, settings).sum())
+        value = measure.compute(offspring, scale)
+        moved = int(beyond_radius(offspring, scale).sum())
     if np.isnan(value) and metric in DIRECTED:
         raise RunFileError(
-            f"{run.path}: none of its mutations ended {settings.radius:g} or more from the origin, "
+            f"{run.path}: none of its mutations ended {scale.radius:g} or more from the origin, "
             f"so it has no {metric}; see --radius"
         )
     if not np.isfinite(value):
@@ -234,7 +235,8 @@ def _of_run(run: Run, metric: str, settings: Settings, generation: int | None) -
     trained = g if of.generation is None else of.generation
     keys = {**labels.settings(run.config.sections()), **({"population.std": std} if std else {})}
     about = run.path, of.run_id, keys, run["behavior"].shape[1], trained, complete
-    return RunValue(labels.label(run), value, *about, std=std, moved=moved)
+    lengths = f" ({scale.lengths(metric)})" if scale.lengths(metric) else ""
+    return RunValue(labels.label(run), value, *about, std=std, moved=moved, lengths=lengths)
 
 
 def distance_after(run: Run, generation: int) -> float:

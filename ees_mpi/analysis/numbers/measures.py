@@ -5,81 +5,55 @@ Some of them are also logged during training; those that have the same name have
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi import density
+from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
-from ees_mpi.density import NARROWEST, WIDEST
-from ees_mpi.errors import ConfigError
+from ees_mpi.density import WIDEST
 from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 
 SECTORS = 12  # of the direction histogram
 BEST_OF = 40  # mutations, as in the paper's few-shot adaptation
 WIDE, NARROW = 0.9, 0.5  # shares above which a kernel is called saturated
-RULES: dict[str, Callable[[int, int], float]] = {  # for n whitened behaviors of B numbers
-    "scott": lambda n, b: n ** (-1 / (b + 4)),
-    "silverman": lambda n, b: (n * (b + 2) / 4) ** (-1 / (b + 4)),
-}
 
 
-@dataclass(frozen=True)
-class Settings:
-    """The settings of all measures; lengths are in the task's units."""
-
-    radius: float = 5.0  # as in the paper: an individual that ends nearer to the origin has no direction
-    cell: float = 1.0  # side of the grid cells of `coverage`
-    # Of the kernel on whitened behaviors: a number or the name of a rule. The entropy with a width of 1 hardly depends
-    # on the shape of a distribution: it is nearly the log of its standard deviation.
-    bandwidth: float | str = "silverman"
-
-    def kernel(self, offspring: Offspring) -> float:
-        if isinstance(self.bandwidth, str):
-            return RULES[self.bandwidth](*offspring.outcomes.whitened.shape)
-        return self.bandwidth
+def neighbours(offspring: Offspring, scale: Scale) -> Floats:
+    """Return the mean [n] of the kernel values of all for each one; a kernel is one cell wide, and 1 at its centre."""
+    x = (offspring.position - np.median(offspring.position, axis=0)) / scale.cell
+    x = np.clip(x, -WIDEST, WIDEST)  # wild places are alone anyway, and single precision has no larger squares
+    sums: Floats = offspring.outcomes.once(("cells", *scale.cell), lambda: density.kernel_sums(x, 1.0, Ranks()))
+    return sums / len(x)
 
 
-def bandwidth(text: str) -> float | str:
-    """Read a bandwidth from the command line: a number, or the name of a rule."""
-    text = text.strip()
-    if text in RULES:
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        raise ConfigError(f"--bandwidth {text}: expected a number, {' or '.join(RULES)}") from None
-    if not NARROWEST <= value <= WIDEST:
-        raise ConfigError(f"--bandwidth {text}: expected a number between {NARROWEST:g} and {WIDEST:g}")
-    return value
+def entropy_fixed(offspring: Offspring, scale: Scale) -> float:
+    """Estimate the differential entropy of the place, nats, with a kernel whose standard deviation is one cell.
 
-
-def entropy(offspring: Offspring, settings: Settings) -> float:
-    """Estimate the differential entropy of the behavior, nats; -inf if a component does not vary.
-
-    It is not named `entropy`, because training logs that with the bandwidth of its objective.
+    Training climbs the `entropy`, whose kernel is as wide as a part of the cloud. So it hardly sees that a cloud parts
+    into clumps. This one does: its width is the same for all generations, runs and objectives.
     """
-    return density.entropy(offspring.outcomes, settings.kernel(offspring), Ranks())
+    p = neighbours(offspring, scale) / (2 * math.pi) ** (len(scale.cell) / 2)
+    return float(np.log(scale.cell).sum() - np.log(p).mean())
 
 
-def saturation(offspring: Offspring, settings: Settings) -> str:
-    """Return a warning if the entropy depends on the kernel more than on the behaviors; empty otherwise.
-
-    The kernel density of an individual is the mean of n kernel values; the value for itself is 1.
-    """
-    p = density.density(offspring.outcomes, settings.kernel(offspring), Ranks())
-    warning = f"the kernel is saturated: at bandwidth {settings.kernel(offspring):.3g} "
+def saturation(offspring: Offspring, scale: Scale) -> str:
+    """Return a warning if the entropy depends on the cell more than on the places; empty otherwise."""
+    p = neighbours(offspring, scale)
     if len(p) < 2 or p.mean() > WIDE:
-        return warning + "all individuals are neighbours of each other"
+        return "in cells of this size all individuals are neighbours of each other; --cell takes a smaller one"
     if (1 / (len(p) * p)).mean() > NARROW:
-        return warning + f"individuals have hardly any neighbours; the estimate shows only that there are {len(p)}"
+        return (
+            "in cells of this size individuals have hardly any neighbours, so entropy_fixed and coverage show only "
+            f"that there are {len(p)}; --cell takes a larger one"
+        )
     return ""
 
 
-def best_of(offspring: Offspring, settings: Settings, count: int = BEST_OF) -> float:
+def best_of(offspring: Offspring, scale: Scale, count: int = BEST_OF) -> float:
     """Return the expected distance of the best of `count` random offspring in a direction, mean over directions.
 
     Directions: both on a line, eight in the plane, both along each number of longer behaviors. With values x_1 <= ...
@@ -106,46 +80,46 @@ def best_scored(place: Floats, scored: Floats, count: int = BEST_OF) -> float:
     return float((share @ np.take_along_axis(scored @ toward, order, axis=0)).mean())
 
 
-def beyond_radius(offspring: Offspring, settings: Settings) -> NDArray[np.bool_]:
+def beyond_radius(offspring: Offspring, scale: Scale) -> NDArray[np.bool_]:
     """Return [n] whether each one left the radius; a robot that falls at the start has no direction."""
-    return np.asarray(offspring.distance >= settings.radius)
+    return np.asarray(offspring.distance >= scale.radius)
 
 
-def sides(offspring: Offspring, settings: Settings) -> tuple[float, float]:
+def sides(offspring: Offspring, scale: Scale) -> tuple[float, float]:
     """Return the shares that went left and right; individuals within the radius count as neither."""
-    x, far = offspring.position[:, 0], beyond_radius(offspring, settings)
+    x, far = offspring.position[:, 0], beyond_radius(offspring, scale)
     return float((far & (x < 0)).mean()), float((far & (x > 0)).mean())
 
 
-def balance(offspring: Offspring, settings: Settings) -> float:
+def balance(offspring: Offspring, scale: Scale) -> float:
     """Return 2 min(left, right) / (left + right): 1 if both shares are equal, 0 if one is 0, NaN if both are."""
-    left, right = sides(offspring, settings)
+    left, right = sides(offspring, scale)
     return 2 * min(left, right) / (left + right) if left + right else math.nan
 
 
-def directions(offspring: Offspring, settings: Settings) -> Floats:
+def directions(offspring: Offspring, scale: Scale) -> Floats:
     """Return the shares by sector of those beyond the radius; sector 0 is centred on +x, the next go towards +y."""
-    x, y = offspring.position[beyond_radius(offspring, settings)].T
+    x, y = offspring.position[beyond_radius(offspring, scale)].T
     sector = np.floor(np.arctan2(y, x) / (2 * math.pi / SECTORS) + 0.5).astype(int) % SECTORS
     counts = np.bincount(sector, minlength=SECTORS)
     return np.asarray(counts / max(counts.sum(), 1))
 
 
-def direction_uniformity(offspring: Offspring, settings: Settings) -> float:
+def direction_uniformity(offspring: Offspring, scale: Scale) -> float:
     """Return the entropy of the direction histogram over its maximum; NaN if nobody left the radius."""
-    share = directions(offspring, settings)
+    share = directions(offspring, scale)
     share = share[share > 0]
     return float(-(share * np.log(share)).sum() / math.log(SECTORS)) + 0.0 if len(share) else math.nan
 
 
-def specialization(offspring: Offspring, settings: Settings) -> float:
+def specialization(offspring: Offspring, scale: Scale) -> float:
     """Measure how well the behavior predicts the component of an individual: 0 not at all, 1 perfectly.
 
     Goodman and Kruskal's tau: the component of each individual is guessed from a kernel density of the others
     (Silverman's rule), and compared with a guess that does not use the behavior.
     """
-    x, n = offspring.outcomes.whitened, len(offspring.parent)
-    width = RULES["silverman"](*x.shape)
+    x, (n, dim) = offspring.outcomes.whitened, offspring.outcomes.whitened.shape
+    width = (n * (dim + 2) / 4) ** (-1 / (dim + 4))
     everybody = density.kernel_sums(x, width, Ranks()) - 1
     right, chance = np.zeros(n), 0.0
     for component in range(offspring.components):
@@ -158,7 +132,7 @@ def specialization(offspring: Offspring, settings: Settings) -> float:
     return float((right.mean() - chance) / (1 - chance)) if chance < 1 else 0.0
 
 
-def correlation(offspring: Offspring, settings: Settings) -> float:
+def correlation(offspring: Offspring, scale: Scale) -> float:
     """Return the correlation of the two numbers of the final position; of several pairs the strongest one.
 
     A ring has 0. Ranks and whitening look at one number at a time, so they do not see it. NaN if a number is constant.
@@ -200,7 +174,7 @@ ALL, LINE, PLANE, SEVERAL, MIXTURE, CROSSED = NEEDS
 class Measure(NamedTuple):
     """One number of the offspring of a generation."""
 
-    compute: Callable[[Offspring, Settings], float]
+    compute: Callable[[Offspring, Scale], float]
     about: str
     needs: str = ALL
 
@@ -220,10 +194,11 @@ MEASURES = {
         lambda o, s: float(o.outcomes.behavior[o.outcomes.valid].var(axis=0).sum()),
         "trace of the behaviour's covariance",
     ),
-    "kernel_entropy": Measure(entropy, "differential entropy of the behaviour, nats"),
+    "entropy": Measure(lambda o, s: o.entropy, "entropy of the behaviour with the objective's kernel, nats"),
+    "entropy_fixed": Measure(entropy_fixed, "entropy of the place with a kernel of one cell, nats"),
     "coverage": Measure(  # Mengistu et al. 2016, evolvability search
         lambda o, s: float(len(np.unique(np.floor(o.position / s.cell), axis=0))),
-        "distinct behaviours: occupied cells of a grid",
+        "distinct places: occupied cells of a grid",
     ),
     "best_of_40": Measure(best_of, "expected distance of the best of 40 in a direction, mean over directions"),
     "balance": Measure(balance, "left and right: 2 min / (left + right); 1 equal shares, 0 all to one side", LINE),

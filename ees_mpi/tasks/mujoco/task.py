@@ -51,6 +51,10 @@ class Mujoco(WalkingTask, frozen=True):
         return ROBOTS[self.model].axes if self.model in ROBOTS else (self.dimensions or 2)
 
     @property
+    def lengths(self) -> tuple[float, float] | None:
+        return super().lengths if self.model in ROBOTS else None
+
+    @property
     def sizes_known(self) -> bool:
         """Return False for the model of a user, which must be compiled."""
         return self.model in ROBOTS and super().sizes_known

@@ -165,12 +165,12 @@ def test_the_values_of_a_key_are_compared_with_each_other(sets: dict[str, list[P
 @pytest.mark.slow
 def test_the_lengths_that_a_metric_depends_on_are_said(sets: dict[str, list[Path]]) -> None:
     words = (*sets["maxent"], "--against", *sets["es"])
-    assert compared("--metric", "coverage", "--cell", 0.5, *words)["about"].endswith("(cells of side 0.5)")
+    assert compared("--metric", "coverage", "--cell", 0.5, *words)["about"].endswith("(cells of 0.5)")
     assert compared("--metric", "near_origin", *words)["about"].endswith("(radius 5)")
 
 
 def test_entropies_are_compared_by_their_difference_as_their_ratio_means_nothing(sets: dict[str, list[Path]]) -> None:
-    words = ["--metric", "kernel_entropy", *sets["maxent"], "--against", *sets["es"]]
+    words = ["--metric", "entropy_fixed", *sets["maxent"], "--against", *sets["es"]]
     found = compared(*words)
     (test,), (first, second) = found["tests"], (group["mean"] for group in found["groups"])
     assert test["ratio"] is None and test["difference"] == pytest.approx(first - second)

@@ -13,7 +13,8 @@ from support.small_runs import walk
 import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, sentence
-from ees_mpi.analysis.numbers.measures import MEASURES, Settings, best_of, best_scored
+from ees_mpi.analysis.numbers.measures import MEASURES, best_of, best_scored
+from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.runs import progress
@@ -68,7 +69,7 @@ def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> N
     offspring = Offspring(
         Outcomes(x[:, 0], x[:, 0, 0], *2 * (np.ones(60, bool),), x[:, 0]), x[:, 0], np.zeros(60, int), 1
     )
-    assert best_elsewhere(np.repeat(x, 3, axis=1)) == pytest.approx(best_of(offspring, Settings()))
+    assert best_elsewhere(np.repeat(x, 3, axis=1)) == pytest.approx(best_of(offspring, Scale(np.ones(1), 5.0)))
     luck = np.random.default_rng(1).normal(size=(60, 3, 1))
     same_rollout = np.mean([best_scored(luck[:, s], luck[:, s]) for s in range(3)])  # chooses and scores
     assert abs(best_elsewhere(luck)) < 0.5 < same_rollout
@@ -97,7 +98,7 @@ def test_offspring_have_a_heritable_variance_only_if_all_have_the_same_starts(tm
         offspring = Offspring(outcomes, outcomes.behavior, np.zeros(48, int), 1)
         for name in ("heritable", "share"):
             assert MEASURES[name].fits(offspring) == fits
-            assert not fits or MEASURES[name].compute(offspring, Settings()) == expected[name]
+            assert not fits or MEASURES[name].compute(offspring, Scale(np.ones(1), 5.0)) == expected[name]
     pytest.importorskip("pybullet", exc_type=ImportError)
     own, out = {"task.rollouts": 2, "task.starts": "own"}, tmp_path / "own.h5"
     ees_mpi.measure(walk(tmp_path / "run.h5", "cheetah-maxent"), count=3, std=0.02, settings=own, out=out).close()

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ees_mpi.analysis.numbers.measures import MEASURES, RULES, Settings, directions, saturation, sides
+from ees_mpi import density
+from ees_mpi.analysis.numbers.measures import MEASURES, directions, saturation, sides
+from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.outcomes import Outcomes
+from ees_mpi.ranks import Ranks
 
 NORMAL = np.random.default_rng(0).normal(3, 2, (200, 1))
 
@@ -21,10 +24,14 @@ def made(place: object, parent: object = None, components: int = 1) -> Offspring
     return Offspring(outcomes, place, of, components)
 
 
-def measured(name: str, offspring: Offspring, **settings: float) -> float:
+def scale(offspring: Offspring, cell: float = 1.0, radius: float = 5.0) -> Scale:
+    return Scale(np.full(offspring.position.shape[1], cell), radius)
+
+
+def measured(name: str, offspring: Offspring, **lengths: float) -> float:
     measure = MEASURES[name]
     assert measure.fits(offspring)
-    return measure.compute(offspring, Settings(**settings))
+    return measure.compute(offspring, scale(offspring, **lengths))
 
 
 def plane(seed: int, n: int = 300) -> np.ndarray:
@@ -32,38 +39,30 @@ def plane(seed: int, n: int = 300) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(n, 2)) @ np.array([[3.0, 1.0], [0.0, 0.2]]) + [5, -7]
 
 
-def uncorrelated(points: np.ndarray) -> np.ndarray:
-    """Turned so that no two components are correlated: scipy's kernel is then ours, a width for each component."""
-    return (points - points.mean(axis=0)) @ np.linalg.eigh(np.cov(points.T))[1]
+@pytest.mark.parametrize("cell", [0.3, 2.0])
+@pytest.mark.parametrize("points", [NORMAL, plane(1)], ids=["line", "plane"])
+def test_the_fixed_entropy_is_that_of_scipys_kernel_density_one_cell_wide(points: np.ndarray, cell: float) -> None:
+    kernel = scipy.stats.multivariate_normal(cov=cell**2 * np.eye(points.shape[1]))
+    p = [kernel.pdf(points - x).mean() for x in points]
+    assert measured("entropy_fixed", made(points), cell=cell) == pytest.approx(-np.log(p).mean(), abs=2e-6)
 
 
-@pytest.mark.parametrize("width", [0.1, 1.0])
-@pytest.mark.parametrize("points", [NORMAL, uncorrelated(plane(1))], ids=["line", "plane"])
-def test_the_entropy_is_that_of_scipys_kernel_density_at_equal_bandwidth(points: np.ndarray, width: float) -> None:
-    n = len(points)
-    kde = scipy.stats.gaussian_kde(points.T, bw_method=width * np.sqrt((n - 1) / n))  # scipy's deviations have n - 1
-    reference = -np.log(kde(points.T)).mean()
-    assert measured("kernel_entropy", made(points), bandwidth=width) == pytest.approx(reference, abs=2e-6)
-
-
-def test_the_bandwidth_rules_are_scipys() -> None:
-    for points in (NORMAL, plane(2)):
-        kde = scipy.stats.gaussian_kde(points.T)
-        assert RULES["scott"](*points.shape) == pytest.approx(kde.scotts_factor())
-        assert RULES["silverman"](*points.shape) == pytest.approx(kde.silverman_factor())
-
-
-def test_the_entropy_tells_two_sides_from_one_of_the_same_standard_deviation() -> None:
+def test_the_fixed_entropy_falls_when_a_cloud_parts_into_clumps_and_the_wide_one_does_not() -> None:
     generator = np.random.default_rng(0)
-    one = generator.normal(0, 10, 1000)
-    two = np.where(np.arange(1000) % 2, 1, -1) * generator.normal(10, 1, 1000)
-    two, one = (10 * values / values.std() for values in (two, one))
-    usual, wide = (
-        measured("kernel_entropy", made(one[:, None]), **width)
-        - measured("kernel_entropy", made(two[:, None]), **width)
-        for width in ({}, {"bandwidth": 1.0})
+    one = generator.uniform(-10, 10, 1000)
+    two = np.where(np.arange(1000) % 2, 1, -1) * generator.normal(9, 0.3, 1000)
+    one, two = made(one[:, None]), made(two[:, None])
+    fixed, wide = (
+        [measured("entropy_fixed", each) for each in (one, two)],
+        [density.entropy(each.outcomes, 1.0, Ranks()) for each in (one, two)],
     )
-    assert usual > 0.5 and usual > 3 * abs(wide)  # a bandwidth of 1 hides the gap between the sides
+    assert fixed[1] < fixed[0] - 0.5 and wide[1] > wide[0]
+
+
+def test_a_wild_place_does_not_make_the_fixed_entropy_blind() -> None:
+    calm = NORMAL.copy()
+    wild = np.concatenate([calm, [[1e90]]])
+    assert measured("entropy_fixed", made(wild)) == pytest.approx(measured("entropy_fixed", made(calm)), abs=0.1)
 
 
 def test_the_mean_fitness_counts_valid_rollouts_only() -> None:
@@ -77,11 +76,11 @@ def test_the_covariance_trace_is_numpys() -> None:
     assert measured("covariance_trace", made(points)) == pytest.approx(np.trace(np.cov(points.T, bias=True)))
 
 
-def test_a_saturated_kernel_is_told_and_a_fitting_one_is_not() -> None:
+def test_a_saturated_cell_is_told_and_a_fitting_one_is_not() -> None:
     offspring = made(NORMAL)
-    assert "neighbours of each other" in saturation(offspring, Settings(bandwidth=20.0))
-    assert "hardly any neighbours" in saturation(offspring, Settings(bandwidth=1e-4))
-    assert saturation(offspring, Settings(bandwidth=0.3)) == saturation(offspring, Settings(bandwidth="scott")) == ""
+    assert "neighbours of each other" in saturation(offspring, scale(offspring, 40.0))
+    assert "hardly any neighbours" in saturation(offspring, scale(offspring, 2e-4))
+    assert saturation(offspring, scale(offspring, 0.6)) == ""
 
 
 def test_distances_shares_and_cells_of_offspring_made_by_hand() -> None:
@@ -110,7 +109,8 @@ def test_a_ring_is_uniform_and_one_direction_is_not() -> None:
     assert measured("direction_uniformity", ring, radius=0.5) == pytest.approx(1)
     assert measured("direction_uniformity", made([[6, 0.1], [9, -0.1]])) == 0
     assert measured("direction_uniformity", made([[6, 0], [-6, 0]])) == pytest.approx(np.log(2) / np.log(12))
-    shares = directions(made([[6, 0.01], [6, -0.01], [0, 6], [-6, 0], [0, 0]]), Settings())
+    offspring = made([[6, 0.01], [6, -0.01], [0, 6], [-6, 0], [0, 0]])
+    shares = directions(offspring, scale(offspring))
     assert shares.tolist() == pytest.approx([0.5, 0, 0, 0.25, 0, 0, 0.25, 0, 0, 0, 0, 0])
 
 
@@ -132,7 +132,7 @@ def test_individuals_that_barely_moved_have_no_direction() -> None:
     assert measured("direction_uniformity", made(np.concatenate([fallen, walked]))) == 0
     assert np.isnan(measured("direction_uniformity", made(fallen)))
     line = made([[-1], [-2], [-4.9], [7], [5], [-6]])
-    assert measured("balance", line) == pytest.approx(2 / 3) and sides(line, Settings()) == (1 / 6, 2 / 6)
+    assert measured("balance", line) == pytest.approx(2 / 3) and sides(line, scale(line)) == (1 / 6, 2 / 6)
     assert np.isnan(measured("balance", made([[0], [4.9]]))) and measured("balance", made([[-1], [1]]), radius=0.5) == 1
 
 

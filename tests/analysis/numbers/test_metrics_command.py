@@ -27,39 +27,37 @@ def measured(*arguments: object) -> list[dict]:
 
 
 def test_the_logged_metrics_are_measured_again_with_the_same_bits(ant: Path) -> None:
-    rows = measured(ant, "--all", "--bandwidth", 1)  # that of the run
+    rows = measured(ant, "--all")
     with h5py.File(ant) as file:
         for g, row in enumerate(rows):
             assert row["generation"] == g
-            assert row["kernel_entropy"][0]["value"] == file["generations/entropy"][g]
+            assert row["entropy"] == file["generations/entropy"][g]
             assert row["distance_mean"] == file["generations/distance_mean"][g]
             assert row["distance_max"] == file["generations/distance_max"][g]
             assert row["covariance_trace"] == pytest.approx(file["generations/behavior_variance"][g].sum())
-    assert len(rows) == 3 and measured(ant, "--bandwidth", 1) == rows[-1:]
-    assert measured(ant, "--generation", 1, "--bandwidth", 1) == rows[1:2]
+    assert len(rows) == 3 and measured(ant) == rows[-1:]
+    assert measured(ant, "--generation", 1) == rows[1:2]
 
 
 def test_a_line_for_each_measure_says_what_it_is(ant: Path) -> None:
-    lines = ees("metrics", ant, "--radius", 3, "--bandwidth", "0.5,silverman").stdout.splitlines()
-    assert "MaxEnt-EES, generation 2, 8 individuals" in lines[0]
-    assert any(line.startswith("near_origin ") and "radius 3" in line for line in lines)
-    assert sum(line.startswith("kernel_entropy ") for line in lines) == 2
+    lines = ees("metrics", ant, "--radius", 3).stdout.splitlines()
+    assert "MaxEnt-EES, generation 2, 8 individuals; cells of 1, radius 3" in lines[0]
     assert any(line.startswith("directions ") for line in lines)
-    rows = ees("metrics", ant, "--all", "--bandwidth", 1, "--cell", 0.2).stdout.splitlines()
-    assert len(rows) == 5 and rows[0].endswith("radius 5, cells of side 0.2")
+    rows = ees("metrics", ant, "--all", "--cell", 0.2).stdout.splitlines()
+    assert len(rows) == 6 and rows[0].endswith("cells of 0.2, radius 5")
 
 
 def test_directions_are_of_those_only_that_went_somewhere(ant: Path, folder: Path) -> None:
     assert measured(ant)[0]["direction_uniformity"] is None  # six steps lead nowhere
     (line,) = (text for text in ees("metrics", ant).stdout.splitlines() if text.startswith("direction_uniformity"))
-    assert line.split()[1] == "-" and line.endswith("(of 0 beyond radius 5)")
+    assert line.split()[1] == "-" and line.endswith("(of 0 beyond the radius)")
     (path,) = seeds(folder, ant, "some", [np.array([[6.0, 0.0], [0.0, 1.0], [0.0, -1.0], [8.0, 0.0]])])
     (row,) = measured(path)
     assert (row["direction_uniformity"], row["moved"]) == (0, 4)
     assert measured(path, "--radius", 0.5)[0]["direction_uniformity"] > 0
     said = ees("metrics", path).stdout
     (line,) = (text for text in said.splitlines() if text.startswith("direction_uniformity"))
-    assert line.split()[1] == "0" and line.endswith("(of 4 beyond radius 5)")
+    assert line.split()[1] == "0" and line.endswith("(of 4 beyond the radius)")
     assert "warning: directions of 4 mutations" in said
 
 
@@ -77,17 +75,15 @@ def test_the_text_has_a_number_where_json_has_one(ant: Path, folder: Path) -> No
 
 
 def test_no_measure_has_the_name_of_a_logged_number_with_another_value(ant: Path) -> None:
-    """`entropy` is the one of training, in progress, info and the run file; that of the measures has another kernel."""
     (row,) = measured(ant)
     with open_run(ant) as run:
         for name in {*row} & {*run}:
             assert row[name] == pytest.approx(float(run[name][-1])), name
-        assert row["kernel_entropy"][0]["value"] != run["entropy"][-1]
 
 
-def test_a_saturated_kernel_is_warned_of(ant: Path) -> None:
-    assert "warning: the kernel is saturated" in ees("metrics", ant, "--bandwidth", 50).stdout
-    assert "3 of 3 generations" in ees("metrics", ant, "--all", "--bandwidth", "1e-6").stdout
+def test_cells_that_do_not_fit_are_warned_of(ant: Path) -> None:
+    assert "warning: in cells of this size all individuals are neighbours" in ees("metrics", ant).stdout
+    assert "3 of 3 generations" in ees("metrics", ant, "--all", "--cell", "1e-6").stdout
 
 
 def test_invalid_rollouts_are_left_out_and_counted(ant: Path, folder: Path) -> None:
