@@ -1,0 +1,139 @@
+"""The endpoints and the verdicts of the sixth plan, on numbers that were made up."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sixth
+from sixth import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Arms, Endpoints
+
+CONFIG = """
+[run]
+seed = 20
+[task]
+name = "{robot}"
+engine = "mujoco"
+[population]
+name = "normal"
+size = 4
+std = 0.02
+[objective]
+name = "maxent"
+[optimizer]
+l2 = 0.05
+"""
+
+
+def arms(robot: str, count: int = 12, **values: dict[str, Any]) -> Arms:
+    """Return arms of runs; a value is that of all runs, with a little spread, or a list."""
+    found: Arms = {}
+    names = {"es": sixth.ES, "maxvar": "MaxVar", "maxent": "MaxEnt"}
+    usual = {"distance": 10.0, "near": 0.1, "side": 0.4, "evenness": 0.5, "directions": 36.0}
+    for name, given in values.items():
+        arm = ("text", robot, names[name])
+        numbers = {**usual, **given}
+        runs = []
+        for k in range(count):
+            each = {key: v[k] if isinstance(v, list) else v * (1 + 0.001 * k) for key, v in numbers.items()}
+            runs.append(Endpoints(f"{name}-{k}", arm, "", **each))
+        found[arm] = runs
+    return found
+
+
+def verdicts(found: Arms, robot: str) -> dict[str, str]:
+    return {words.removeprefix(f"{robot}: "): verdict for words, _, verdict in sixth.claims(found, "text", robot)}
+
+
+def test_a_distance_is_reproduced_if_the_papers_ratio_is_inside_the_interval() -> None:
+    maxent = {"distance": 9.39}
+    found = verdicts(arms("cheetah", es={"distance": 10.0}, maxvar={"distance": 5.0}, maxent=maxent), "cheetah")
+    assert found["standard ES goes further than MaxVar"] == DIRECTION
+    assert found["standard ES goes further than MaxEnt"] == REPRODUCED
+    assert found["the distance of MaxVar differs from that of MaxEnt"] == "difference"
+
+
+def test_a_distance_is_not_reproduced_if_the_other_side_goes_further_and_open_if_the_test_finds_nothing() -> None:
+    found = verdicts(arms("ant", es={}, maxvar={"distance": 12.0}, maxent={}), "ant")
+    assert found["standard ES goes further than MaxVar"] == NOT_REPRODUCED
+    assert found["standard ES goes further than MaxEnt"] == OPEN
+    same = verdicts(arms("ant", es={}, maxvar={}, maxent={}), "ant")
+    assert same["the distance of MaxVar differs from that of MaxEnt"] == OPEN
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.05, REPRODUCED), (0.2, NOT_REPRODUCED), (0.1, OPEN)])
+def test_standard_es_should_leave_more_near_the_start(share: float, verdict: str) -> None:
+    found = verdicts(arms("ant", es={}, maxent={"near": share}), "ant")
+    assert found["of standard ES more stay near the start than of MaxEnt"] == verdict
+
+
+@pytest.mark.parametrize(("there", "sides", "ring"), [(10, *2 * [REPRODUCED]), (9, NOT_REPRODUCED, OPEN)])
+def test_ten_of_twelve_runs_need_both_sides_or_a_ring(there: int, sides: str, ring: str) -> None:
+    side = {"side": [0.05] * there + [0.04] * (12 - there)}
+    even = {"evenness": [0.34] * there + [0.3] * (12 - there)}
+    near = {"distance": [5.0] * there + [4.9] * (12 - there)}
+    assert verdicts(arms("cheetah", maxvar=side), "cheetah") == {"MaxVar runs to both sides": sides}
+    assert verdicts(arms("ant", maxvar=even), "ant") == {"MaxVar has an even ring": ring}
+    assert verdicts(arms("ant", maxvar=near), "ant") == {"MaxVar has an even ring": ring}
+
+
+def test_a_ring_fails_in_six_runs_or_fewer() -> None:
+    for there, verdict in ((7, OPEN), (6, NOT_REPRODUCED)):
+        found = arms("ant", maxvar={"evenness": [0.5] * there + [0.0] * (12 - there)})
+        assert verdicts(found, "ant")["MaxVar has an even ring"] == verdict
+
+
+def test_an_arm_with_fewer_than_twelve_runs_has_numbers_and_no_verdict() -> None:
+    found = sixth.claims(arms("cheetah", 11, es={}, maxvar={"distance": 5.0}), "text", "cheetah")
+    assert [verdict for *_, verdict in found] == ["-", "-"] and "11 of 11 runs" in found[1][1]
+    assert "| **standard ES, 11 runs** | 10.05 |" in sixth.report(arms("cheetah", 11, es={}))
+
+
+def write(folder: Path, robot: str, digest: str, generations: int = 100) -> None:
+    """Write small files; the first 90 generations and the individuals after the first 1,000 do not count."""
+    folder.mkdir(parents=True)
+    session = {"start": 0.0, "machine": {}, "first_generation": 0}
+    about = {"kind": "run", "started_from": "", "note": "", "generations": generations, "state_sha256": digest}
+    about |= {"sessions": [session], "config": CONFIG.format(robot=robot)}
+    (folder / "run.json").write_text(json.dumps(about))
+    late = [np.where(np.arange(generations) < 90, 99.0, value) for value in (8.0, 0.25, 0.5, 2.0, 0.5)]
+    late[2][95:] = math.nan  # no individual is beyond 5 units
+    rows = ["generation,distance_mean,near_origin,balance,ring,invalid_share"]
+    rows += [",".join(map(str, row)) for row in zip(range(generations), *late, strict=True)]
+    (folder / "metrics.csv").write_text("\n".join(rows))
+    angle = 2 * np.pi * (np.arange(2000) % 1000 % 9 + 0.5 + 18 * (np.arange(2000) >= 1000)) / 36
+    place = 6 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    place[0] = math.nan  # invalid
+    behavior = place if robot == "ant" else place[:, :1]
+    np.savez(folder / "behaviors.npz", behavior=behavior.astype(np.float32), parent=np.zeros(2000, np.int8))
+
+
+def test_endpoints_are_means_of_the_last_ten_generations_and_directions_of_the_first_thousand(tmp_path: Path) -> None:
+    write(tmp_path / "ant-maxent-mujoco-seed90", "ant", "a" * 64)
+    write(tmp_path / "cheetah-maxent-mujoco-seed90", "cheetah", "b" * 64)
+    found = sixth.read([tmp_path], plan="")
+    (ant,), (cheetah,) = found["text", "ant", "MaxEnt"], found["text", "cheetah", "MaxEnt"]
+    assert (ant.distance, ant.near, ant.directions) == (8.0, 0.25, 9)
+    assert ant.evenness == 2.0 / (8.0 * 0.5) and math.isnan(ant.side)
+    assert cheetah.side == pytest.approx(0.5 * (1 - 0.25) / 2 / 2) and math.isnan(cheetah.evenness)
+
+
+def test_a_run_with_another_digest_than_noted_or_than_before_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "one" / "ant-r", "ant", "a" * 64)
+    write(tmp_path / "two" / "ant-r", "ant", "b" * 64)
+    noted = f"| ant-r | 100 | `{'a' * 16}` |"
+    assert len(sixth.read([tmp_path / "one", tmp_path / "one"], noted)) == 1
+    with pytest.raises(ValueError, match="aaaa before"):
+        sixth.read([tmp_path / "one", tmp_path / "two"], "")
+    with pytest.raises(ValueError, match="aaaa before"):
+        sixth.read([tmp_path / "two"], noted)
+    write(tmp_path / "short" / "ant-s", "ant", "c" * 64, generations=99)
+    with pytest.raises(ValueError, match="99 generations"):
+        sixth.read([tmp_path / "short"], "")
+
+
+def test_the_plan_notes_the_digests_of_27_runs() -> None:
+    plan = Path(sixth.__file__).with_name("plan6.md").read_text(encoding="utf-8")
+    assert len(sixth.NOTED.findall(plan)) == 27
