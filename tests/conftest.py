@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import runpy
 import shutil
 import signal
 import sys
@@ -44,34 +45,36 @@ def _search_after_imports(self: threadpoolctl.ThreadpoolController) -> None:
 
 threadpoolctl.ThreadpoolController._load_libraries = _search_after_imports
 
-# Where pybullet cannot be installed, a stand-in notes who imports it, in this process or in one that a test starts. A
-# test that fails after that is skipped.
-STAND_IN = Path(__file__).parent / "support" / "without_bullet"
-NEEDED_BULLET = Path(SESSIONS.name, "needed-bullet")
-if importlib.util.find_spec("pybullet") is None:
-    os.environ.update(EES_TEST_NEEDED_BULLET=str(NEEDED_BULLET), EES_TEST_PATH=str(STAND_IN))
-    sys.path.insert(0, str(STAND_IN))
+# Where a package of an extra is not installed, it is noted who looks for it, in this process or in one that a test
+# starts. A test that fails after that is skipped.
+EXTRAS = ("gymnasium", "imageio_ffmpeg", "matplotlib", "mujoco", "PIL", "pybullet", "safetensors", "scipy", "torch")
+EXTRAS += ("array_api_compat", "array_api_strict", "tensorboardX", "xarray")
+NEEDED = Path(SESSIONS.name, "needed")
+if not all(map(importlib.util.find_spec, EXTRAS)):
+    absent = str(Path(__file__).parent / "support" / "absent")
+    os.environ.update(EES_TEST_EXTRAS=" ".join(EXTRAS), EES_TEST_NEEDED=str(NEEDED), EES_TEST_PATH=absent)
+    runpy.run_path(str(Path(absent, "sitecustomize.py")))
 
 
-def skip_if_bullet_was_needed(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn a failure into a skip if pybullet was imported, and is not installed."""
-    if report.failed and NEEDED_BULLET.exists():
+def skip_if_it_is_absent(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Turn a failure into a skip if the test has looked for a package of an extra that is not installed."""
+    if report.failed and NEEDED.exists():
         report.outcome = "skipped"
-        report.longrepr = (report.nodeid, 0, "needs pybullet, which is not installed (see tools/setup.sh)")
-    NEEDED_BULLET.unlink(missing_ok=True)
+        report.longrepr = (report.nodeid, 0, f"needs {NEEDED.read_text()}, which is not installed (see tools/setup.sh)")
+    NEEDED.unlink(missing_ok=True)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    skip_if_bullet_was_needed(report)
+    skip_if_it_is_absent(report)
     return report
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
-    skip_if_bullet_was_needed(report)
+    skip_if_it_is_absent(report)
     return report
 
 

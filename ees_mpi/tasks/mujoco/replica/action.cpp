@@ -195,11 +195,11 @@ for (int step = 0; step < steps || step == 0; ++step) {
     w.links[body] = {axes, place};
     const float m = BODY_MASS[body];
     const Vec center = place + axes * Vec{CENTER[body][0], CENTER[body][1], CENTER[body][2]};
-    const Vec main = {BODY_INERTIA[body][0], BODY_INERTIA[body][1], BODY_INERTIA[body][2]};
+    const Vec inertia = {BODY_INERTIA[body][0], BODY_INERTIA[body][1], BODY_INERTIA[body][2]};
     const Vec at_center = speed + turn.cross(center);
     const Vec accelerated = speed_rate + turn_rate.cross(center) + turn.cross(at_center);
     const Vec force = (accelerated + at_center * (DRAG + DRAG_OF_SPEED * at_center.length())) * -m;
-    const Vec a = axes.x * main.x, b = axes.y * main.y, c = axes.z * main.z;
+    const Vec a = axes.x * inertia.x, b = axes.y * inertia.y, c = axes.z * inertia.z;
     const Vec spin = a * axes.x.dot(turn) + b * axes.y.dot(turn) + c * axes.z.dot(turn);
     const Vec torque = a * axes.x.dot(turn_rate) + b * axes.y.dot(turn_rate) + c * axes.z.dot(turn_rate) +
                        turn.cross(spin) + spin * (DRAG + DRAG_OF_SPEED * turn.length());
