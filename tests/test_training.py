@@ -101,17 +101,6 @@ def test_both_variants_find_the_most_evolvable_genome(preset: str, seed: int, si
     assert abs(np.mean(fast_means(config, generations)[-100:]) - OPTIMUM) < 0.2
 
 
-def test_no_step_is_taken_if_all_weights_are_zero(tiny: Callable[..., Config]) -> None:
-    adam = ("optimizer.name=adam", "optimizer.lr=0.1", "optimizer.l2=0.5")
-    job = job_of(tiny("interference-maxvar", "objective.name=novelty", *adam))
-    first = first_state(job.config)
-    _, second = job.advance(first)  # the archive is empty
-    assert second.learned["mean"].tobytes() == first.learned["mean"].tobytes() and second.moments["steps"] == 0
-    assert len(second.memory["archive"]) > 0
-    _, third = job.advance(second)
-    assert third.moments["steps"] == 1 and (third.mean != second.mean).all()
-
-
 @pytest.mark.parametrize("optimizer", ["ascent", "adam"])
 def test_a_step_that_is_not_finite_is_one_error_and_no_warning(optimizer: str, tiny: Callable[..., Config]) -> None:
     config = tiny("interference-maxvar", f"optimizer.name={optimizer}", "optimizer.lr=1e308")

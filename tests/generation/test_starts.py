@@ -1,6 +1,5 @@
 """`task.starts`: which individuals and generations share the starts of their rollouts."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,26 +26,6 @@ TINY = ("task.steps=4", "task.hidden=[4]", "population.size=4", "noise.size=2000
 
 def config_of(*settings: str) -> Config:
     return load("cheetah-maxvar", [*TINY, *settings])
-
-
-def seeds(starts: str, rollouts: int = 3) -> Callable[[int, int], list[int]]:
-    config = config_of(f"task.starts={starts}", f"task.rollouts={rollouts}", "run.seed=7")
-    return lambda generation, index: start_seeds(config, generation, index)
-
-
-def test_pairs_have_own_starts_that_change_with_the_generation() -> None:
-    own = seeds("own")
-    assert own(0, 0) == own(0, 1) and own(0, 2) == own(0, 3)
-    assert len({*own(0, 0), *own(0, 2), *own(0, 4), *own(1, 0)}) == 12  # number 4 is the unperturbed mean
-    alone = config_of("task.starts=own", "task.rollouts=3", "run.seed=7", "population.antithetic=false")
-    assert start_seeds(alone, 0, 1) != start_seeds(alone, 0, 0) == own(0, 0)
-
-
-def test_common_starts_change_with_the_generation_and_fixed_ones_never() -> None:
-    common, fixed = seeds("common"), seeds("fixed")
-    assert common(0, 0) == common(0, 3) == common(0, 4) and not {*common(0, 0)} & {*common(1, 0)}
-    assert fixed(0, 0) == fixed(1, 3) and fixed(0, 0)[0] == 7 and len({*fixed(0, 0)}) == 3
-    assert seeds("fixed", 1)(5, 2) == [7] and seeds("fixed", 2)(0, 0) == fixed(0, 0)[:2]
 
 
 @pytest.mark.parametrize("count", [2, 9, 40])

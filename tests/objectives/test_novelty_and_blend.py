@@ -4,7 +4,6 @@ from support.outcomes import in_parts, outcomes
 
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.novelty import Novelty
-from ees_mpi.outcomes import centred_ranks
 from ees_mpi.ranks import Ranks
 
 
@@ -15,20 +14,6 @@ def test_novelty_is_the_mean_distance_to_the_nearest_neighbors() -> None:
     distances = np.sort(np.linalg.norm(behavior[:, None] - archive[None], axis=2), axis=1)
     np.testing.assert_allclose(ours, distances[:, :4].mean(axis=1))
     np.testing.assert_array_equal(in_parts(lambda part: Novelty(neighbors=4).novelty(behavior, archive, part)), ours)
-
-
-def test_the_archive_grows_by_what_is_asked_and_forgets_the_oldest() -> None:
-    objective = Novelty(added=7, archive_size=20)
-    memory: dict[str, np.ndarray] = {}
-    for _ in range(4):
-        given = outcomes(invalid=(0, 3))
-        weights, grown = objective.weights(given, memory, Ranks())
-        assert grown is not memory
-        memory = dict(grown)
-    assert memory["archive"].shape == (20, 2) and np.isfinite(memory["archive"]).all()
-    np.testing.assert_array_equal(memory["archive"][-7:], given.behavior[given.valid][:7])
-    novelty = objective.novelty(given.behavior[given.valid], np.concatenate([memory["archive"][:13]]), Ranks())
-    assert np.corrcoef(weights[given.valid], centred_ranks(novelty))[0, 1] > 0.5
 
 
 def blend(*parts: dict[str, object]) -> object:
@@ -50,15 +35,3 @@ def test_every_part_keeps_its_own_memory() -> None:
     _, memory = objective.weights(outcomes(), memory, Ranks())
     assert {name: len(array) for name, array in memory.items()} == {"0/archive": 6, "1/archive": 10}
     assert objective.remembers and all(np.array_equal(remembered[name], memory[name]) for name in memory)
-
-
-def test_a_blend_that_begins_with_novelty_has_weights_in_the_first_generation() -> None:
-    given = outcomes()
-    mixed, memory = blend({"name": "novelty", "share": 0.5}, {"name": "maxent", "share": 0.5}).weights(
-        given, {}, Ranks()
-    )
-    alone, _ = OBJECTIVES.build({"name": "maxent"}).weights(given, {}, Ranks())
-    np.testing.assert_array_equal(mixed, 0.5 * alone)  # the archive is empty, so that maxent sets the scale
-    later, _ = blend({"name": "novelty", "share": 1.0}, {"name": "maxent", "share": 0}).weights(given, memory, Ranks())
-    novelty, _ = Novelty().weights(given, {"archive": memory["0/archive"]}, Ranks())
-    np.testing.assert_array_equal(later, novelty)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.outcomes import outcomes
 
-from ees_mpi.density import density, width
+from ees_mpi.density import width
 from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.objectives.maxent import MaxEnt
 from ees_mpi.objectives.maxvar import MaxVar
@@ -139,24 +139,3 @@ def test_a_constant_component_is_zero_whitened_and_ranked() -> None:
     assert (given.whitened[:, 1] == 0).all() and (given.normalised("ranks")[:, 1] == 0).all()
     np.testing.assert_allclose(given.whitened[:, 0].std(), 1.0)
     np.testing.assert_allclose(given.whitened[:, 0].mean(), 0.0, atol=1e-12)
-
-
-def test_ranks_of_behaviors_are_symmetric_in_each_component_and_know_no_scale() -> None:
-    given = outcomes(21, 2, invalid=(3,))
-    ranked = given.normalised("ranks")
-    assert ranked.shape == (20, 2)
-    for component, behavior in zip(ranked.T, given.behavior[given.valid].T, strict=True):
-        np.testing.assert_allclose(np.sort(component), np.linspace(-0.5, 0.5, 20))
-        assert (np.argsort(component) == np.argsort(behavior)).all()
-    stretched = outcomes(21, 2, invalid=(3,))
-    stretched.behavior[:] = np.exp(stretched.behavior / 100)  # another scale, the same order
-    np.testing.assert_array_equal(stretched.normalised("ranks"), ranked)
-
-
-def test_the_kernel_of_the_authors_is_ours_with_the_bandwidth_over_the_root_of_two() -> None:
-    given = outcomes(30, 2)
-    b = given.normalised("ranks")
-    squares = np.square(b[:, None] - b[None]).sum(axis=2)
-    width = 1.7
-    p = density(given, width / np.sqrt(2), Ranks(), "ranks")
-    np.testing.assert_allclose(p, np.exp(-squares / width**2).mean(axis=1), rtol=1e-6)

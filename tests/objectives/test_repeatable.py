@@ -51,23 +51,6 @@ def test_weights_are_the_derivative_of_the_covariance_between_starts(starts: int
     assert value.item() == pytest.approx(covariance(np.ones(len(b))))
 
 
-def test_the_effect_of_a_common_start_has_no_weight() -> None:
-    given = outcomes(2, 2, common=True)
-    assert given.by_start is not None
-    moved = given.by_start + np.array([[[100.0, 0.0], [0.0, -50.0]]])  # another place for all, at each start
-    other = Outcomes(given.behavior, given.fitness, given.length, given.valid, given.observations, moved, True)
-    one, two = (Repeatable().weights(some, {}, Ranks())[0] for some in (given, other))
-    np.testing.assert_allclose(one, two, atol=1e-12)
-
-
-def test_without_the_division_the_mean_is_the_variance_of_the_mutations() -> None:
-    generator = np.random.default_rng(0)
-    b = generator.normal(0, 2, (200_000, 1, 1)) + generator.normal(0, 3, (200_000, 2, 1))
-    heritable = float((b - b.mean()).prod(axis=1).mean())
-    assert heritable == pytest.approx(4.0, rel=0.03)
-    assert standardised(b, False).prod(axis=1).mean() == pytest.approx(heritable / b.var())
-
-
 def test_one_start_is_refused() -> None:
     with pytest.raises(ees_mpi.ConfigError, match=r"two or more"):
         Repeatable().weights(Outcomes(np.ones((4, 1)), *3 * (np.ones(4, bool),), np.zeros((0, 1))), {}, Ranks())

@@ -1,23 +1,16 @@
+import shutil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.program import CHECKOUT, done, train
 
+from ees_mpi import open_run
 from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.optimizers.adam import Adam
-from ees_mpi.optimizers.ascent import Ascent
 
 BUILT_IN = [{"name": "ascent", "lr": 0.1}, {"name": "adam", "lr": 0.1}]
-
-
-def test_no_built_in_optimizer_is_forgotten_here() -> None:
-    assert {"custom", *(section["name"] for section in BUILT_IN)} == set(OPTIMIZERS)
-
-
-def test_ascent_moves_by_lr_times_gradient_less_l2() -> None:
-    theta = np.array([[1.0, -2.0]], np.float32)
-    moved, _ = Ascent(lr=0.5, l2=0.1).step({"mean": theta}, {"mean": np.array([[1.0, 1.0]])}, {})
-    np.testing.assert_allclose(moved["mean"], [[1 + 0.5 * (1 - 0.1), -2 + 0.5 * (1 + 0.2)]], rtol=1e-6)
 
 
 @pytest.mark.slow
@@ -48,3 +41,16 @@ def test_further_learned_arrays_are_moved_as_the_mean_is_and_keep_their_own_mome
         both, shared = optimizer.step(both, {"mean": -gradient, "log_std": gradient}, shared)
     np.testing.assert_array_equal(both["log_std"], alone["mean"])
     assert not np.array_equal(both["mean"] - 7, alone["mean"])
+
+
+def test_the_example_of_an_own_optimizer_trains_and_verifies(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(
+        'base = "interference-maxent"\n[optimizer]\nname = "custom"\nfunction = "own_optimizer:Trust"\n'
+        "settings = { std = 0.5, l2 = 0.01 }\n"
+    )
+    shutil.copy(CHECKOUT / "jobs" / "examples" / "own_optimizer.py", tmp_path)
+    out = train(tmp_path / "run.h5", str(tmp_path / "own.toml"))
+    assert "the same states" in done("verify", out, "--updates", "--trust").stdout
+    with open_run(out) as run:
+        moved = (np.diff(run["mean"][:], axis=0) != 0).any(axis=(1, 2))
+    assert moved.tolist()[0] is False and moved[1:].any()  # the first generation has no average to compare with

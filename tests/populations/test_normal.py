@@ -4,7 +4,6 @@ from support.outcomes import in_parts
 
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Draw
-from ees_mpi.populations import POPULATIONS
 from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import WIDE, weighted_noise
 from ees_mpi.ranks import Ranks
@@ -31,34 +30,11 @@ def test_the_gradient_is_the_weighted_sum_of_scores_within_a_millionth(antitheti
     assert np.linalg.norm(gradient[0] - exact) < 1e-6 * np.linalg.norm(exact)
 
 
-def test_antithetic_pairs_lie_opposite_each_other_around_the_mean() -> None:
-    population, noise, drawn, learned = setting()
-    for pair in range(0, 20, 2):
-        one = population.individual(learned, drawn, pair, noise)
-        two = population.individual(learned, drawn, pair + 1, noise)
-        np.testing.assert_allclose((one + two) / 2, learned["mean"][0], atol=1e-6)
-    assert (drawn.sign.reshape(-1, 2) == [1, -1]).all()
-
-
 def test_offsets_reach_both_ends_of_the_table_and_not_beyond() -> None:
     population = Normal(size=2000, std=1.0)
     noise = NoiseTable(0, 10, Ranks())
     drawn = population.draw(stream(0, "draw"), noise, 3)
     assert drawn.offset.min() == 0 and drawn.offset.max() == 7
-
-
-@pytest.mark.parametrize("name", [name for name in POPULATIONS if name not in ("tasks", "custom")])
-def test_individuals_have_the_bits_of_mean_and_noise_which_they_do_not_touch(name: str) -> None:
-    population = POPULATIONS.build({"name": name, "size": 10, "std": 0.5})
-    noise = NoiseTable(0, 100, Ranks())
-    drawn = population.draw(stream(0, "draw"), noise, 5)
-    learned = population.learned(np.ones((population.components, 5), np.float32))
-    before = noise.row(0, 100).copy()
-    index = [1, 2, 3, 7, 0, 0]
-    for one, z in zip(index, population.individuals(learned, drawn, index, noise), strict=True):
-        expected = noise.row(drawn.offset[one], 5) * np.float32(0.5 * drawn.sign[one]) + 1
-        assert z.tobytes() == expected.tobytes() == population.individual(learned, drawn, one, noise).tobytes()
-    assert (learned["mean"] == 1).all() and (noise.row(0, 100) == before).all()
 
 
 @pytest.mark.parametrize("size", [1, 7, 63, 64, 65, 1500, 40_000])
