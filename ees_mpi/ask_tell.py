@@ -34,7 +34,7 @@ from ees_mpi.populations.diagonal import Diagonal
 from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks, UserLoop
-from ees_mpi.registry.search import RUN_FOLDERS, beside, searching
+from ees_mpi.registry.search import searching
 from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.runs.broadcast import as_on_root, read_on_root
 from ees_mpi.runs.computing import computing
@@ -137,7 +137,6 @@ class Strategy:
         self = cls.__new__(cls)
         with computing():
             loop, recording = UserLoop("Strategy.resume"), Recording()
-            beside(path, run=True)
 
             def read() -> dict[str, Any]:
                 prepared = reopen_loop(Path(path), generations, force, trust)
@@ -158,7 +157,6 @@ class Strategy:
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
         self._update = Update.open(config, ranks, shared=True)
         self._loop, self.config, self._state = loop, config, state
-        self._run_folders = list(RUN_FOLDERS)  # of the file that the config came from
         self._recording, self._recorded = recording, recorded  # recorded: there is a file, on rank 0
         self._draw: Draw | None = None
         self._asked: list[range] = []
@@ -407,7 +405,7 @@ class Strategy:
             self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.plugin_objectives)
             self._describe = partial(described, Ranks()) if later else dict  # the loop may be closed by then
 
-        with searching(*self.config.folders, runs=self._run_folders):
+        with searching(*self.config.folders):
             self._loop.call(job, 60 * self.config.run.stall_minutes)
 
     def _last_draw(self, caller: str) -> Draw:

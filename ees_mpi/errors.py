@@ -43,7 +43,7 @@ NO_RUN = "is a policy, which has no generations; expected a run file"  # said of
 
 
 class TrustError(EesError, PermissionError):
-    """A run file names code, and the user has not said that the file is trusted."""
+    """A file names code that would run, and the user has not said to trust the file."""
 
     exit_code = 3
 

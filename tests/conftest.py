@@ -26,9 +26,7 @@ from support.small_runs import Zoo  # noqa: E402
 
 from ees_mpi.config import Config, load  # noqa: E402
 from ees_mpi.noise import BLOCK, Noise  # noqa: E402
-from ees_mpi.registry.search import FOLDERS, RUN_FOLDERS  # noqa: E402
-
-os.environ["XDG_STATE_HOME"] = str(Path(SESSIONS.name, "state"))  # nothing is noted in the home of who runs the tests
+from ees_mpi.registry.search import FOLDERS  # noqa: E402
 
 # A search for the libraries that have threads takes milliseconds, and a test makes several: here only after an import.
 _search, _found = threadpoolctl.ThreadpoolController._load_libraries, dict[frozenset[str], list[Any]]()
@@ -153,7 +151,6 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
     FOLDERS.clear()
-    RUN_FOLDERS.clear()
     forget_modules()
 
 

@@ -2,12 +2,11 @@
 
 import os
 import re
-import shutil
 import sys
 from pathlib import Path
 
 import pytest
-from support.program import command, done, forget_modules, info, refusal, run, sets
+from support.program import command, done, info, refusal, run, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -122,23 +121,6 @@ def test_resume_starts_again_only_if_the_file_of_another_config_has_no_generatio
 def test_the_shell_completes_presets() -> None:
     words = {"COMP_WORDS": "ees-mpi train interference-maxe", "COMP_CWORD": "2", "_EES_MPI_COMPLETE": "bash_complete"}
     assert run(command(), **words).stdout == "plain,interference-maxent\n"
-
-
-def test_verify_finds_modules_beside_a_trusted_run_file(
-    folder: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done("train", "my.toml", *sets("task.behavior=mine:two"), "--out", "run.h5")
-    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    forget_modules()
-    monkeypatch.delenv("EES_MPI_TRUST")
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))  # as another user
-    code, line = refusal("verify", folder / "run.h5")
-    assert code == 3 and "not run without your consent" in line and "mine" not in sys.modules
-    assert "the same bits" in done("verify", folder / "run.h5", "--trust").stdout
-    shutil.move(folder / "run.h5", "run.h5")  # no longer beside the module
-    forget_modules()
-    code, line = refusal("resume", "run.h5", "--generations", 3, "--trust")
-    assert code == 2 and "no module 'mine'" in line and "PYTHONPATH=FOLDER" in line
 
 
 @pytest.mark.slow

@@ -76,7 +76,7 @@ def has_places(run: Run) -> bool:
 
 
 def _axes(run: Run) -> int:
-    return 0 if run.whole_behavior else run.config.task.axes_of(int(run["behavior"].shape[2]))
+    return run.config.task.axes_of(int(run["behavior"].shape[2]))
 
 
 def axis_names(run: Run) -> list[str]:

@@ -163,8 +163,7 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> No
             raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")
         return replay_run(path, request, say)
     with tempfile.TemporaryDirectory() as folder:
-        # The file of the mutations names nothing that has not just run.
-        again = replace(request, generation=None, mutations=request.mutations or MUTATIONS, trust=True)
+        again = replace(request, generation=None, mutations=request.mutations or MUTATIONS)
         return replay_run(sampled(path, request, Path(folder)), again, say, path)
 
 

@@ -41,8 +41,7 @@ SHOWN = 8  # individuals on a page without pictures
 def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int, trust: bool = False) -> Path:
     """Write the page of one or several run files; return its path.
 
-    Code that a file names does not run without `trust`, unless the user has trained with it: the page then has no
-    pictures, and says why.
+    Code that a file names does not run without `trust`: the page then has no pictures, and says why.
     """
     target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
     check_writable(target, "-o", (".html",), paths)
@@ -51,10 +50,6 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int, trust
         for run in runs:
             check_committed(run)
             run.check_all()
-            try:
-                offspring.has_positions(run)
-            except (ConfigError, TrustError):
-                run.whole_behavior = True
         page = render(runs, thumbnails)
     with written(target, "w") as file:
         file.write(page)

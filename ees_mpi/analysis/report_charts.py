@@ -150,8 +150,6 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     caption += " Those beyond the edges count in the nearest cell."
     if max(run.generations for run in runs) > most:
         caption += f" At most {most} generations of a run are kept here."
-    if any(run.whole_behavior for run in runs):
-        caption += " They are whole behaviours: only the task's code, which did not run, says which are positions."
     if width > 2:
         caption += f" Of {width} numbers, the map shows the two that vary most in the last generation."
     return shown, maps, caption

@@ -29,7 +29,7 @@ def figure(
         return
     if name and not is_known(name) and (name.endswith(".h5") or name.startswith(PREFIX) or Path(name).exists()):
         runs, name = [check_no_policy(path_of(name)), *runs], ""
-    echo(str(draw(name or suiting(runs, request.trust), runs, request)))
+    echo(str(draw(name or suiting(runs), runs, request)))
 
 
 @command()
@@ -84,7 +84,6 @@ def metrics(
     radius: requests.Radius = None,
     cell: requests.Cell = None,
     as_json: requests.Json = False,
-    trust: requests.Trust = False,
 ) -> None:
     """Compute measures of the mutations in run and sample files."""
     from ees_mpi.analysis.numbers.scale import scales
@@ -97,7 +96,7 @@ def metrics(
         raise ConfigError("--all and --generation exclude each other")
     rows = []
     with ExitStack() as stack:
-        files = [stack.enter_context(open_run(path, trust)) for path in runs]
+        files = [stack.enter_context(open_run(path)) for path in runs]
         for file in files:
             check_generation(file, generation)
         for file, scale in zip(files, scales(files, cell, radius), strict=True):

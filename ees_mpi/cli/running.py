@@ -118,7 +118,7 @@ def measure(
 
 
 def _show(measured: Path, figures: dict[str, Path], cell: float | None, as_json: bool) -> None:
-    """Print the tables of a file of `measure`, and draw its figures beside it; it names only code that has run."""
+    """Print the tables of a file of `measure`, and draw its figures beside it."""
     from ees_mpi.analysis.figures.catalog import draw
     from ees_mpi.analysis.labels import label
     from ees_mpi.analysis.numbers import heritability
@@ -127,7 +127,7 @@ def _show(measured: Path, figures: dict[str, Path], cell: float | None, as_json:
     from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.store.reader import open_run
 
-    with open_run(measured, trust=True) as run:
+    with open_run(measured) as run:
         (scale,) = scales([run], cell)
         if as_json:
             more = heritability.facts(run) if "starts" in figures else itertools.repeat({})
@@ -140,7 +140,7 @@ def _show(measured: Path, figures: dict[str, Path], cell: float | None, as_json:
         echo(line)
     try:
         sides = {"measure": cell, "starts": requests.FigureRequest.cell}
-        asked = {name: requests.FigureRequest(path, cell=sides[name], trust=True) for name, path in figures.items()}
+        asked = {name: requests.FigureRequest(path, cell=sides[name]) for name, path in figures.items()}
         drawn = [draw(name, [measured], request) for name, request in asked.items()]
         for path in [] if as_json else drawn:
             echo(str(path))

@@ -43,7 +43,7 @@ def train(request: TrainRequest) -> "Run":
         except Interrupted:
             by_keyboard = world.any(world.stopped_by == "SIGINT")
             raise
-        return _opened(world, path)
+        return _opened(world, path, trust=True)  # all of its code has just run
 
     try:
         return ranks.call("train", job, trains=True)
@@ -60,7 +60,7 @@ def sample(request: SampleRequest) -> "Run":
     """Evaluate new mutations of a trained mean, as `ees-mpi sample` does; return their open file."""
     from ees_mpi.commands.offspring import sample
 
-    return ranks.call("sample", lambda world: _opened(world, sample(world, request, say)))
+    return ranks.call("sample", lambda world: _opened(world, sample(world, request, say), request.trust))
 
 
 @function(AdaptRequest)
@@ -81,7 +81,10 @@ def measure(request: MeasureRequest) -> "Run":
     """Measure how evolvable a policy is, as `ees-mpi measure` does; return the open file on every rank."""
     from ees_mpi.commands.offspring import measure
 
-    return ranks.call("measure", lambda world: _opened(world, measure(world, request, lambda line: None)))
+    def job(world: "ranks.Ranks") -> "Run":
+        return _opened(world, measure(world, request, lambda line: None), request.trust)
+
+    return ranks.call("measure", job)
 
 
 @function(SignalRequest)
@@ -102,7 +105,7 @@ def load_config(
 
     settings: change it
 
-    trust: the task of the config may run the code that a run file names, as with `open_run`; other calls ask again
+    trust: the config may run code that a run file or policy names, as with `open_run`
     """
     from ees_mpi.runs.start import load
 
@@ -118,9 +121,9 @@ def presets() -> dict[str, str]:
     return {name: config.read_source(name).split("\n")[0].lstrip("# ") for name in config.preset_names()}
 
 
-def _opened(world: "ranks.Ranks", path: Path) -> "Run":
-    """Open the run file of a call on every rank; it names no code that this call has not been allowed to run."""
+def _opened(world: "ranks.Ranks", path: Path, trust: bool) -> "Run":
+    """Open the run file of a call on every rank."""
     from ees_mpi.store.reader import open_run
 
     with world.together():
-        return open_run(path, trust=True)
+        return open_run(path, trust)

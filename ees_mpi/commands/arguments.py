@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import NO_RUN, ConfigError, RunFileError, TrustError
 from ees_mpi.files import check_length, check_no_folder
-from ees_mpi.registry.search import beside
 from ees_mpi.registry.signatures import bind, is_single, whole_number
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
 from ees_mpi.runs.computing import computing
@@ -141,7 +140,6 @@ def path_of(run: Any, name: str = "run") -> Path:
     if path.exists() and not path.is_file():
         kind = "a folder" if path.is_dir() else "not a plain file"
         raise RunFileError(f"{path} is {kind}; expected a run file")
-    beside(path, run=True)
     return path
 
 

@@ -134,8 +134,6 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     named = request.policy if isinstance(request.policy, str) else ""
     with ranks.together():
         source, _ = starting_point.parse(named)
-        if named:
-            beside(source, run=True)
         for setting in changes_of(request.settings):
             if option := OPTIONS.get(key_of(setting)):
                 raise ConfigError(f"{shown(setting)}: measure has an option for it; expected {option}")

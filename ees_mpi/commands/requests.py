@@ -54,7 +54,7 @@ Tensorboard = Annotated[
 ]
 Overwrite = Annotated[bool, Option("Replace an existing file.")]
 Force = Annotated[bool, Option("Ignore the lock of another writer if the file system has no locks.")]
-Trust = Annotated[bool, Option("Run the code that the run file names; or set EES_MPI_TRUST=1.", usage="--trust")]
+Trust = Annotated[bool, Option("Run the code that the file names; or set EES_MPI_TRUST=1.", usage="--trust")]
 FITTED = "[default: 1 for the paper's robots, else fitted to the data]"
 Cell = Annotated[float | None, Option(f"Side of a grid cell, for entropy_fixed and coverage.  {FITTED}", POSITIVE)]
 Radius = Annotated[
@@ -128,7 +128,7 @@ class TrainRequest:
             None,
         ),
     ] = None
-    trust: Annotated[bool, Option("Run the code that a run file names.", usage=None)] = False
+    trust: Trust = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -255,7 +255,6 @@ class FigureRequest:
         str | None, Option("For sweep: what is drawn.  [default: the metric of progress lines]", usage="--metric M")
     ] = None
     cell: Annotated[float | None, Option(f"For measure and sweep: side of a grid cell.  {FITTED}", POSITIVE)] = None
-    trust: Trust = False
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -301,7 +300,6 @@ class CompareRequest:
     generation: Generation = None
     radius: Radius = None
     cell: Cell = None
-    trust: Trust = False
 
 
 def changes_of(settings: Any) -> Sequence[Any]:

@@ -40,8 +40,6 @@ def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[
     elif isinstance(source, str):
         if check_no_mean(source).endswith(".toml"):
             beside(source)  # on every rank: rank 0 alone reads the file
-    elif isinstance(source, Path):
-        beside(source, run=True)
     elif isinstance(source, Config):
         FOLDERS.extend(source.folders)
     elif source is None:

@@ -24,15 +24,15 @@ from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import convert, flat, leaves, search, unknown
-from ees_mpi.registry.marks import FromFile, builtins, mapped, require, without_permission
+from ees_mpi.registry.marks import FromFile, builtins, mapped, refusal, trusted
 from ees_mpi.registry.toml import Setting, tables
-from ees_mpi.registry.trust import decide, entries
 from ees_mpi.tasks import TASKS
 
 __all__ = ["FREE_ON_RESUME", "INERT", "METHODS", "EsMaml", "Evolution"]  # of its modules
 
 # Keys that files of the first drafts have, and that are ignored in them.
 GONE = (("run", "portable"), ("maml", "log_iterations"))
+CODE = ("function", "behavior", "policy", "env")  # the last words of keys that name code, as module:name
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 
 
@@ -70,11 +70,7 @@ class Config:
         return part and f"{part} needs version 0.2.0 of ees_mpi; it is a program of its own now (`ees-mpi docs peers`)"
 
     def sections(self) -> dict[str, Any]:
-        """Return the config as plain tables, with all defaults; texts that came from a run file stay marked."""
-        return without_permission(self.tables())
-
-    def tables(self) -> dict[str, Any]:
-        """Return the config as plain tables, for this call: texts keep the permission to run what they name."""
+        """Return the config as plain tables, with all defaults."""
         return {
             **({} if self.method.name == "ees" else {"method": self.method.name}),
             "run": builtins(self.run),
@@ -93,16 +89,16 @@ def parse(
     text: str | Mapping[str, Any],
     settings: Sequence[Setting] = (),
     source: str = "config",
-    trust: bool | None = False,
+    trust: bool = False,
     stored: bool = False,
 ) -> Config:
     """Return the config of TOML text or of tables, changed by `settings`.
 
-    trust: the user says that the code which a run file names may run in this call; None: this is decided already
     stored: the text is from a file that ees_mpi wrote, perhaps an older version
+    trust: the parts may run the code that such a file names; otherwise they raise a TrustError where they need it
     """
     sections = with_base(tables(text, (), source))
-    if stored and trust is not None:
+    if stored:
         sections = mapped(sections, FromFile)
     for section, key in GONE if stored else ():
         if isinstance(sections.get(section), dict):
@@ -113,8 +109,8 @@ def parse(
             raise ConfigError(f"{key}: expected a finite number, got {value}")
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise ConfigError(f"{key}: expected an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
-    if trust is not None:
-        decide(sections, trust)
+    if trusted(trust):
+        sections = mapped(sections, str)
     name = sections.pop("method", "ees")
     methods: dict[str, type[Method]] = {**METHODS, EsMaml.name: EsMaml}
     if name not in [*methods]:  # it may be anything, also a list
@@ -152,10 +148,15 @@ def check_kept(config: Config, path: str | Path) -> None:
 
 
 def check_code(config: Config, sections: Sequence[str] = ()) -> None:
-    """Raise a TrustError if a run file names code that may not run, in some sections or in all."""
-    for entry in entries(config.tables()):
-        if entry.names_code and (not sections or entry.key.partition(".")[0] in sections):
-            require(entry.text, entry.key)
+    """Raise a TrustError that lists the code which a file names, in some sections or in all, unless it may run."""
+    code = {
+        key: text
+        for key, text in leaves(config.sections())
+        if isinstance(text, FromFile) and ":" in text and key.rpartition(".")[2] in CODE
+        if not sections or key.partition(".")[0] in sections
+    }
+    if code:
+        raise refusal(code)
 
 
 @before_rollouts()

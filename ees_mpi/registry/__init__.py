@@ -4,7 +4,7 @@ A member is a frozen msgspec struct: its fields are the keys of the section, its
 is imported only if a config names it, so that a rank loads only the parts that it uses.
 
 Some settings name code outside of this package, as "package.module:name"; `registry.plugins` loads it, and
-`registry.trust` says when the code that a run file names may run.
+`registry.marks` says when the code that a run file names may run.
 """
 
 import difflib

@@ -5,6 +5,7 @@ checked. If it raises an exception, the message has its traceback.
 """
 
 import contextlib
+import hashlib
 import importlib
 import inspect
 import os
@@ -20,16 +21,16 @@ from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi.errors import ConfigError, EesError, PluginError, before_rollouts
 from ees_mpi.registry import search, unknown
-from ees_mpi.registry.marks import FromFile, require
+from ees_mpi.registry.marks import require
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WRAPPERS = re.compile(r"[\\/]site-packages[\\/]gymnasium[\\/](wrappers|utils|core\.py)")  # they pass on each call
 INSTALLED = PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep  # this package, and Python's own modules
+SITE = ("site-packages", "dist-packages")
 
 Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
 _results: dict[Hashable, Any] = {}
-NOTED = 100  # modules: the most that are noted for a file of the user
 _loaded: set[str] = set()  # modules that were imported here; a file of one that a program had imported may be newer
 _digests: dict[str, tuple[Any, str, set[str]]] = {}  # by module: its spec, its digest, the modules of configs it is for
 
@@ -58,18 +59,17 @@ def import_module(module: str, path: str, key: str) -> Any:
     """Import a module that the text `path` of a config key names; an error says where it was searched."""
     if not all(word.isidentifier() for word in module.split(".")):
         raise ConfigError(f"{key}: expected a module in front of the colon, got {path!r}")
-    from_file = isinstance(path, FromFile)
     before = frozenset(sys.modules)
     try:
-        with search.on_path(module, from_file):
+        with search.on_path():
             found = importlib.import_module(module)
     except EesError:
         raise
     except (Exception, SystemExit) as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing and f"{module}.".startswith(f"{missing}."):
-            where = search.places(from_file)
-            raise ConfigError(f"{key}: cannot import {path!r}: there is no module {missing!r} {where}") from None
+            where = f"there is no module {missing!r} {search.places()}"
+            raise ConfigError(f"{key}: cannot import {path!r}: {where}") from None
         raise ConfigError(_message(f"{key} {path}: importing it", error)) from error
     finally:
         _loaded.update(sys.modules.keys() - before)
@@ -82,20 +82,19 @@ def import_module(module: str, path: str, key: str) -> Any:
 
 
 def _note_digests(main: str, folder: str) -> None:
-    """Note the digests of a module of the user, and of those that it has imported from its folder, nearest first."""
+    """Note the digests of a module of the user, and of those that it has imported from its folder."""
     others = {name for _, _, mains in _digests.values() for name in mains} - {main}
-    found = []
     for name in (_loaded & sys.modules.keys()) - others:
         spec = inspect.getattr_static(sys.modules[name], "__spec__", None)  # does not load a lazy module
         file = str(getattr(spec, "origin", None) or "")
-        installed = file.startswith(INSTALLED) or search.is_installed(file)
-        if file and (name == main or (file.startswith(folder) and not installed)):
-            found.append((name != main, file.count(os.sep), str(name), file, spec))
-    for _, _, name, file, spec in sorted(found, key=lambda each: each[:3])[:NOTED]:
+        installed = file.startswith(INSTALLED) or not {*SITE}.isdisjoint(file.split(os.sep))
+        if name != main and (installed or not file.startswith(folder)):
+            continue
         known, digest, mains = _digests.get(name, (None, "", set()))
         with contextlib.suppress(OSError, ValueError):  # it may have no file
             if known is not spec:  # a reload makes another spec
-                digest = search.digest_of(file)
+                with open(file, "rb") as opened:
+                    digest = hashlib.file_digest(opened, "sha256").hexdigest()
             _digests[name] = spec, digest, mains | {main}
 
 
@@ -106,12 +105,6 @@ def sources(config: str) -> dict[str, str]:
     """
     named = {main for _, _, mains in _digests.values() for main in mains if f'"{main}:' in config}
     return {f"own_code {name}": digest[:12] for name, (_, digest, mains) in _digests.items() if mains & named}
-
-
-def digests() -> dict[str, str]:
-    """Return the digests of the user's modules at the time at which they were imported."""
-    loaded = {name: getattr(module, "__spec__", None) for name, module in sys.modules.items() if name in _digests}
-    return {name: digest for name, (spec, digest, _) in _digests.items() if loaded.get(name) is spec}
 
 
 def function(path: str, key: str) -> Callable[..., Any]:

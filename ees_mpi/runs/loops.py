@@ -18,7 +18,7 @@ from ees_mpi.files import check_folder, check_no_folder, check_writable
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
-from ees_mpi.registry.search import FOLDERS, beside
+from ees_mpi.registry.search import FOLDERS
 from ees_mpi.registry.toml import settings_of, source_of, tables
 from ees_mpi.runs.start import PreparedRun, begin_session, load, reopen
 from ees_mpi.store.reader import open_run
@@ -39,7 +39,6 @@ def sections_of(source: Any) -> dict[str, Any]:
     if isinstance(source, Config):
         FOLDERS.extend(source.folders)
     if isinstance(source, Path):
-        beside(source, run=True)
         found = load(source, ()).sections()
     else:
         found = with_base(tables(written(source), (), str(source)))

@@ -16,8 +16,6 @@ from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, evaluates_mean, uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks, launched, process
-from ees_mpi.registry.plugins import digests
-from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import CountedOutcomes, Progress
@@ -186,7 +184,7 @@ def _train(
         if prepared:
             writer = prepared.open()  # creates a new file
             _greet(ranks, prepared)
-            notes = begin_session(writer, job.config, state.generation, prepared.sessions, ranks, **job.described)
+            begin_session(writer, job.config, state.generation, prepared.sessions, ranks, **job.described)
     if not writer or not prepared:
         train(job, state, None)
         return
@@ -204,10 +202,7 @@ def _train(
             if callback:
                 callback(record, ranks)
 
-        try:
-            train(job, state, writer, report)
-        finally:
-            note_code(job.config.tables(), digests(), notes)  # again, because code may import more while it runs
+        train(job, state, writer, report)
 
 
 def _greet(ranks: Ranks, prepared: PreparedRun) -> None:

@@ -20,9 +20,8 @@ from ees_mpi.generation.results import uses_torch
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.plugins import digests, sources
+from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting
-from ees_mpi.registry.trust import note_code
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
@@ -191,10 +190,10 @@ def reopen(
 
 def begin_session(
     writer: RunWriter, config: Config, generation: int, before: Sequence[Mapping[str, Any]], ranks: Ranks, **device: str
-) -> set[Path]:
-    """Note a session in a run file, and the user's code in the notes of `registry.trust`, which are returned.
+) -> None:
+    """Note a session in a run file; print warnings of what has changed since the last session.
 
-    Print warnings of what has changed since the last session. generation: the next one; before: the earlier sessions
+    generation: the next one; before: the earlier sessions
     """
     here, code = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, **device}, sources(config.to_toml())
     if before:
@@ -205,7 +204,6 @@ def begin_session(
         if other := machine.differences(here, there):
             say(f"warning: something has changed since the last session, so later bits may differ: {'; '.join(other)}")
     writer.begin_session(generation, ranks.size, ranks.nodes, {**here, **code})
-    return note_code(config.tables(), digests())
 
 
 def _check_same_sizes(run: Run, config: Config) -> None:

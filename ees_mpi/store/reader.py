@@ -77,14 +77,12 @@ class Run(Mapping[str, Series]):
     """
 
     given_label: str = ""  # by the user, for a figure
-    whole_behavior: bool = False  # for a page without the user's code, which alone may know what positions are
 
     __eq__ = object.__eq__  # a run is equal to itself only; no arrays are compared
     __hash__ = object.__hash__
 
     def __init__(self, path: str | os.PathLike[str], trust: bool = False, allow_damaged_journal: bool = False):
         self.path = Path(path)
-        self._trust = trust
         # The journal is read first: if the writer folds in between, records are read twice, but none is missed.
         self.journal = journal.read(self.path)
         self.file, self._datasets = open_datasets(self.path)
@@ -93,14 +91,14 @@ class Run(Mapping[str, Series]):
         self._series: dict[str, Series] = {}  # the arrays that were used
         try:
             with damage_reported(self.path):
-                self._interpret()
+                self._interpret(trust)
             if self.damage and not allow_damaged_journal:
                 raise RunFileError(f"{self.damage}. `ees-mpi repair` renames it, and keeps all that can be read")
         except BaseException:
             self.close()
             raise
 
-    def _interpret(self) -> None:
+    def _interpret(self, trust: bool) -> None:
         """Read the config and the newest generations, and check that they belong together."""
         self._attributes = checks.attributes_of(self.file, self.path)
         self.run_id: str = self._attributes["run_id"]
@@ -111,7 +109,7 @@ class Run(Mapping[str, Series]):
         for record in self.journal_records:
             if record.kind in ("session", "config"):  # a later session may train more generations
                 text = hdf5.text(record.arrays["config"].item())
-        self.config: Config = parse(text, source=f"the config in {self.path}", trust=self._trust, stored=True)
+        self.config: Config = parse(text, source=f"the config in {self.path}", trust=trust, stored=True)
         noise = self.config.noise_seed, self.config.noise.size
         if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
             raise ValueError("its attributes have another noise table than its config")
@@ -377,7 +375,12 @@ class Run(Mapping[str, Series]):
 
 @checks_arguments
 def open_run(path: str | os.PathLike[str], trust: bool = False, allow_damaged_journal: bool = False) -> Run:
-    """Open a run file for reading; `trust`: code that it names may run; the other: read up to a journal's damage."""
+    """Open a run file for reading.
+
+    trust: its config may run code that it names, such as a task of the user; reading runs none
+
+    allow_damaged_journal: read up to the damage
+    """
     return Run(path, trust, allow_damaged_journal)
 
 

@@ -2,9 +2,9 @@
 
 `Task(**settings)` needs the members of `contracts.TaskPlugin`: `parameters`, `behavior_dim`, `initial(generator)` and
 `open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` (0 by default) and
-`observation_share` (by default that of ten rollouts), `axes`, `device` and `open_batches` for GPUs (see
-`contracts.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film it. MAML also needs `layers`, `steps` and
-`walker(seed)`, which returns an `ees_mpi.contracts.Walker`. See `jobs/examples/own_task.py`.
+`observation_share` (by default that of ten rollouts), `device` and `open_batches` for GPUs (see `contracts.Task`), and
+`film(seed, view)`, so that `ees-mpi replay` can film it. MAML also needs `layers`, `steps` and `walker(seed)`, which
+returns an `ees_mpi.contracts.Walker`. See `jobs/examples/own_task.py`.
 """
 
 from collections.abc import Callable
@@ -59,16 +59,10 @@ class CustomTask(Task, frozen=True):
     layers = member("layers", tuple, ())
     steps = member("steps", int, 1)
     device = member("device", str, "cpu")
-    sizes_known = False
+    sizes_known = begins_at_origin = False
 
     def axes_of(self, behavior_dim: int) -> int:
-        """Return the key `axes`, or the member of the class, or else all numbers if there are one or two."""
-        own: int = self.read("axes", int, -1) if self.place is None else -1
-        return own if own >= 0 else place_numbers(self.place, behavior_dim)
-
-    @property
-    def begins_at_origin(self) -> bool:
-        return self.place is None and self.read("axes", int, 0) > 0
+        return place_numbers(self.place, behavior_dim)
 
     def read(self, name: str, kind: type, *default: Any) -> Any:
         """Return the value of a member of the user's task, or the default."""

@@ -73,23 +73,6 @@ def test_train_continues_a_run_file_with_its_own_config(copied: Path) -> None:
         assert run.path == copied and run.generations == 7 and len(run.sessions()) == 2
 
 
-def test_a_run_file_that_names_code_needs_trust_for_each_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("EES_MPI_TRUST")
-    out = tmp_path / "run.h5"
-    ees_mpi.train(CONFIG, out).close()
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))  # as another user
-    for call in (
-        lambda **trust: ees_mpi.sample(out, 2, overwrite=True, **trust),
-        lambda **trust: ees_mpi.train(out, resume=True, settings={"run.generations": 4}, **trust),
-    ):
-        with pytest.raises(ees_mpi.TrustError, match="it is not run without your consent"):
-            call()
-        call(trust=True).close()
-        with pytest.raises(ees_mpi.TrustError, match="it is not run without your consent"):
-            call()
-    assert "EES_MPI_TRUST" not in os.environ
-
-
 @pytest.mark.usefixtures("unchanged")
 def test_train_tells_the_callback_each_committed_generation(tmp_path: Path) -> None:
     seen: list[Record] = []

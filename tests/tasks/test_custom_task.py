@@ -46,14 +46,8 @@ def test_a_property_that_fails_after_the_first_commit_is_no_error_of_the_config(
     assert not (tmp_path / "new.h5").exists()
 
 
-def test_an_evaluator_without_close_and_a_place_longer_than_the_behaviour_are_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_evaluator_without_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     task = TASKS.build({"name": "custom", "function": "support.own_tasks:Waves"})
-    monkeypatch.setattr(own_tasks.Waves, "axes", 2, raising=False)
-    with pytest.raises(ees_mpi.ConfigError, match="the behaviour has 1 numbers; expected 0 to 1, got 2"):
-        task.check()
-    monkeypatch.setattr(own_tasks.Waves, "axes", 1)
     monkeypatch.delattr(own_tasks.Base, "close")
     with pytest.raises(ees_mpi.ConfigError, match=r"open\(\): expected .* evaluate and close; Waves has no close"):
         task.check()

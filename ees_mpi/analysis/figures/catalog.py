@@ -75,13 +75,13 @@ def listed() -> list[str]:
     return lines + [f"{name:20} {FIGURES[kind].paper:8} another name of {kind}" for name, kind in ROBOTS.items()]
 
 
-def suiting(paths: Sequence[Path], trust: bool = False) -> str:
+def suiting(paths: Sequence[Path]) -> str:
     """Return the name of the figure that suits the rows and the behaviour of run files: those of the first."""
     runs = [path for path in paths if not is_adaptation(path)]
     if not runs:
         other = f" ({paths[0]} is a file of ees-mpi adapt)" if paths else ""
         raise ConfigError(f"figure: expected [NAME] RUN.h5 ..., got no run file{other}; --list prints the names")
-    with open_run(runs[0], trust) as run:
+    with open_run(runs[0]) as run:
         if not run.config.population.has_individuals:
             return "maml-training"
         if isinstance(run.config.task, Interference) and not is_study(run):
@@ -130,7 +130,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         expected = f"expected one for each of the {len(paths)} run files, in their order"
         raise ConfigError(f"--label: {expected}; got {len(labels)}")
     with drawing(PLAIN), ExitStack() as stack:
-        runs = [stack.enter_context(open_run(path, request.trust)) for path in paths]
+        runs = [stack.enter_context(open_run(path)) for path in paths]
         for run, text in zip(runs, labels, strict=bool(labels)):
             run.given_label = text
         for run in runs if kind in OVER_GENERATIONS else ():

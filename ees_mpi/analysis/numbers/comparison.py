@@ -204,7 +204,7 @@ def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list
         if paths and not others:
             raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
     with ExitStack() as stack:
-        runs = [stack.enter_context(open_run(path, request.trust)) for path in (*first, *against)]
+        runs = [stack.enter_context(open_run(path)) for path in (*first, *against)]
         for run in runs:
             check_generation(run, None)
         lengths = scales(runs, request.cell, request.radius)
