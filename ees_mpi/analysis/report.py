@@ -26,7 +26,7 @@ from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import read, summarize, table, task_name
 from ees_mpi.config import Config
 from ees_mpi.contracts import Drawable, Limbed, View
-from ees_mpi.errors import ConfigError, EesError, MissingExtra, RunFileError, TrustError
+from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.store.reader import Run, is_study, open_run
