@@ -143,7 +143,6 @@ REFUSED = [
     (3, "no committed generation", f"{COMPARE} empty.h5 --against ant.h5"),
     (3, "no finite behaviour", f"{COMPARE} nan.h5 --against ant.h5"),
     (2, "task.starts", "measure run.h5 --starts 2 --count 20"),
-    (2, "20 or more", "measure run.h5 --starts 2 --count 19"),
     (2, "has an option for it; expected --std", "measure run.h5 --set population.std=0.3"),
     *((2, "--starts 2 sets it; leave out", f"measure run.h5 --starts 2 --set task.{key}") for key in OF_STARTS),
     (3, "measure --starts", "figure starts run.h5"),
