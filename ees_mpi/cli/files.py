@@ -158,7 +158,6 @@ def config(
     keys: Annotated[
         bool, Option("Every key with its type, unit and meaning; without a source, all there are.")
     ] = False,
-    as_json: requests.Json = False,
 ) -> None:
     """Print the whole config of a preset, a config file or a run file.
 
@@ -177,10 +176,10 @@ def config(
     if keys:
         values = dict(flat(resolved.sections())) if resolved else None
         every = listing.sections()
-        echo(json.dumps(listing.data(every, values)) if as_json else "\n".join(listing.text(every, values)))
+        echo("\n".join(listing.text(every, values)))
     elif resolved:
         _print_notes(resolved.notes)
-        echo(json.dumps(resolved.sections()) if as_json else resolved.to_toml(), nl=as_json)
+        echo(resolved.to_toml(), nl=False)
 
 
 @command()
@@ -214,7 +213,6 @@ def plan(
     settings: requests.KeyChanges = None,
     ranks: Annotated[int | None, Option("[default: the cores of this machine]", kinds.AT_LEAST_ONE)] = None,
     ranks_per_node: Annotated[int | None, Option("[default: all on one node]", kinds.AT_LEAST_ONE)] = None,
-    as_json: requests.Json = False,
 ) -> None:
     """Print the costs of a run before it is queued.
 
@@ -229,29 +227,26 @@ def plan(
     loaded = load(source, requests.changes_of(settings))
     _print_notes(loaded.notes)
     costs = measured_costs(loaded)
-    facts = estimate(loaded, ranks, ranks_per_node or ranks, costs)
-    echo(json.dumps(facts) if as_json else "\n".join(describe(facts)))
+    echo("\n".join(describe(estimate(loaded, ranks, ranks_per_node or ranks, costs))))
 
 
 @command()
-def presets(name: Annotated[str, Option(usage="[NAME|WORD]")] = "") -> None:
+def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
     """List the presets, or print the TOML of one."""
     from ees_mpi import config
     from ees_mpi.commands import api
 
-    about = api.presets()
-    found = [preset for preset in about if name.lower() in preset]
-    found = found or [preset for preset, sentence in about.items() if name.lower() in sentence.lower()]
-    if name in about or not found:
-        echo(config.read_source(name), nl=False)  # or raises an error that proposes a name
+    if name:
+        echo(config.read_source(name), nl=False)
         return
-    begin = "Begin with one of these. `ees-mpi presets NAME` prints a preset, `presets WORD` lists those with a word"
-    groups: dict[str, dict[str, str]] = {begin: {} if name else BEGIN, **{heading: {} for heading in PRESETS}}
-    for preset in found:
+    about = api.presets()
+    groups = {heading: list[str]() for heading in PRESETS}
+    for preset in about:
         *_, last = (heading for heading, pattern in PRESETS.items() if re.search(pattern, preset))
-        groups[last][preset] = _short(about[preset])
-    lines = {heading: [f"  {preset:32} {text}" for preset, text in group.items()] for heading, group in groups.items()}
-    echo("\n\n".join("\n".join([heading, *rows]) for heading, rows in lines.items() if rows))
+        groups[last].append(f"  {preset:32} {_short(about[preset])}")
+    begin = [f"  {preset:32} {_short(text)}" for preset, text in BEGIN.items()]
+    lines = {"Begin with one of these. `ees-mpi presets NAME` prints a preset": begin, **groups}
+    echo("\n\n".join("\n".join([heading, *rows]) for heading, rows in lines.items()))
 
 
 def _short(sentence: str) -> str:

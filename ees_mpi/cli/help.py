@@ -57,12 +57,12 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "Before a run": {
         "presets": ("ees-mpi presets laptop", "ees-mpi presets interference-maxent >my.toml"),
-        "config": ("ees-mpi config --keys", "ees-mpi config my.toml --set population.size=100 --json"),
+        "config": ("ees-mpi config --keys", "ees-mpi config my.toml --set population.size=100"),
         "sweep": (
-            "ees-mpi sweep cheetah-maxent --seeds 0-11 >seeds.list",
+            "ees-mpi sweep cheetah-maxent --seeds 0-11 >list; xargs -P 4 -L 1 mpirun -n 2 <list",
             "ees-mpi sweep interference-maxent --set population.std=0.1,0.2 --seeds 0-5 | bash",
         ),
-        "plan": ("ees-mpi plan my.toml", "ees-mpi plan ant-maxent --ranks 275 --ranks-per-node 40 --json"),
+        "plan": ("ees-mpi plan my.toml", "ees-mpi plan ant-maxent --ranks 275 --ranks-per-node 40"),
         "jobs": ("ees-mpi jobs", "ees-mpi jobs --copy jobs"),
         "docs": ("ees-mpi docs", "ees-mpi docs tutorial"),
     },

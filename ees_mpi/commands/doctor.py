@@ -61,7 +61,6 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
     token = ranks.allgather(np.array([ranks.rank]))
     sound = np.array_equal(token, np.arange(ranks.size))
     yield "ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order"
-    yield "note", "lost rank", "ends the job; `resume` continues from the last commit"
 
 
 def _tried(subject: str, check: Callable[[], Any], result: str) -> Finding:

@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -168,11 +168,3 @@ def _value(key: Key, values: Mapping[str, Any]) -> Any:
     table = f"{key.key}."
     inside = {name.removeprefix(table): value for name, value in values.items() if name.startswith(table)}
     return values.get(key.key, inside or None)
-
-
-def data(listed: Sequence[Section], values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Return the keys for JSON; with `values`, those of one config."""
-    every = [key for section in listed for key in section.keys]
-    if values is None:
-        return [asdict(key) for key in every]
-    return [{**asdict(key), "value": _value(key, values)} for key in every if _belongs(key, values)]

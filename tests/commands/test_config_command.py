@@ -1,11 +1,10 @@
 """`ees-mpi config`: the whole config of a preset, a config file or a run file."""
 
-import json
 import tomllib
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT, TINY, done
+from support.program import TINY, done
 
 from ees_mpi import config, open_run
 
@@ -46,10 +45,3 @@ def test_no_environment_is_opened_for_a_config(task: str, tmp_path: Path) -> Non
     (tmp_path / "own.toml").write_text(f"[task]\n{task}\n{rest}")
     said = done("config", "own.toml")
     assert "own_code:" in said.stdout and said.stderr == "" and not Path("imported").exists()
-
-
-@pytest.mark.parametrize("source", [CHECKOUT / "tests/data/configs/blend.toml", "cheetah-maml"])
-def test_json_is_one_object_with_the_same_tables(source: str | Path) -> None:
-    said = done("config", source, "--json").stdout
-    assert said.count("\n") == 1
-    assert json.loads(said) == json.loads(json.dumps(tomllib.loads(done("config", source).stdout)))

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,15 +58,14 @@ def test_plan_on_the_command_line() -> None:
 
 def test_quick_rollouts_are_timed_together_and_never_more_than_there_are() -> None:
     sets = ["--set", "population.size=40", "--set", "noise.size=5000"]
-    facts = json.loads(done("plan", "interference-maxvar", *sets, "--ranks", 2, "--json").stdout)
-    assert facts["timed"].startswith("40 rollouts") and facts["evaluate_seconds"] > 0
+    assert "timed here          40 rollouts" in done("plan", "interference-maxvar", *sets, "--ranks", 2).stdout
 
 
 def test_on_gpus_one_batch_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "batches.toml").write_text(stand_in_gpu.CONFIG)
     monkeypatch.setenv("EES_TEST_GPUS", "GPU-a,GPU-b")
-    facts = json.loads(done("plan", tmp_path / "batches.toml", "--ranks", 4, "--json").stdout)
-    assert facts["timed"].startswith("a batch of 21 (") and facts["gpus_per_node"] == 2
+    said = done("plan", tmp_path / "batches.toml", "--ranks", 4).stdout
+    assert "timed here          a batch of 21 (" in said and "2 GPUs per node" in said
 
 
 @pytest.mark.slow
