@@ -147,7 +147,7 @@ def test_names_of_runs_do_not_clash(rows: list[endpoints.Row]) -> None:
 
 def test_results_and_shelf_are_few_and_small_files() -> None:
     files = [path for folder in (RESULTS, SHELF) for path in folder.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 12e6 and len(files) < 64  # 13 KB a measurement: raw places
+    assert sum(path.stat().st_size for path in files) < 15e6 and len(files) < 68  # 13 KB a measurement: raw places
 
 
 @pytest.mark.slow

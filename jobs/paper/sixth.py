@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""The sixth plan (plan6.md): the endpoints of its runs and its verdicts, from folders of small files.
+"""The sixth plan (plan6.md): the endpoints of its runs and its verdicts.
 
-    python jobs/paper/sixth.py FOLDER ...        each has a folder for each run, as `results.py collect` writes them
+    python jobs/paper/sixth.py                   of the runs that are in the repository so far
+    python jobs/paper/sixth.py PATH ...          of blocks of runs, and of folders of small files
 
 The paper's ratios are those of the mean distance over that of standard ES. A claim gets its verdict when each of its
 arms has twelve runs: `reproduced`, `in direction only` (of distances), `not reproduced`, or `not decided`.
@@ -19,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from blocks import KeptRun, read_folder
+from blocks import KeptRun, read_block, read_folder
 from endpoints import directions, facts, lines
 from places import FAR
 from rules import LEVEL, mann_whitney, ratio
 
+HERE = Path(__file__).parent
 RUNS, GENERATIONS = 12, 100
 WINDOW = slice(90, 100)
-INDIVIDUALS = 1000  # of the last generation, for the directions
 SIDE, RING = 0.05, 1 / 3  # least share of the smaller side; least evenness
 MOST, FEW = 10, 6  # so many of twelve runs hold a claim up; with so few a ring fails
 REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only", "not reproduced", "not decided"
@@ -52,8 +53,8 @@ class Endpoints:
 Arms = dict[tuple[str, str, str], list[Endpoints]]
 
 
-def endpoints_of(run: KeptRun, first: np.ndarray) -> Endpoints:
-    """Return the endpoints of a run; `first`: the behaviours [n, axes] of individuals of the last generation."""
+def endpoints_of(run: KeptRun) -> Endpoints:
+    """Return the endpoints of a run."""
     late = {name: values[WINDOW] for name, values in run.metrics.items()}
     known, distance = facts(run), late["distance_mean"]
     side = evenness = reached = math.nan
@@ -63,27 +64,32 @@ def endpoints_of(run: KeptRun, first: np.ndarray) -> Endpoints:
     else:
         # `ring` is 8 times the smallest sum over all individuals, also invalid ones.
         evenness = float((late["ring"] / (distance * (1 - late["invalid_share"]))).mean())
-        reached = directions(first[np.isfinite(first).all(axis=1)].astype(np.float64))
+        reached = directions(run.last[np.isfinite(run.last).all(axis=1)])  # of 1,000 individuals
     arm = (known["rules"], known["robot"], known["algorithm"])
     means = float(distance.mean()), float(late["near_origin"].mean())
     return Endpoints(run.name, arm, known["digest"], *means, side, evenness, reached)
 
 
-def read(folders: Sequence[Path], plan: str) -> Arms:
+def runs_in(path: Path) -> list[KeptRun]:
+    """Return the runs of a block, or of a folder that has the small files of each run in a folder of their own."""
+    if path.is_dir():
+        return [read_folder(each.parent) for each in sorted(path.glob("*/run.json"))]
+    return read_block(path)
+
+
+def read(paths: Sequence[Path], plan: str) -> Arms:
     """Return the endpoints of all runs by arm; raise a ValueError if a run has not the digest that it should have."""
     noted = dict(NOTED.findall(plan))
     found: dict[str, Endpoints] = {}
-    for path in sorted(path for folder in folders for path in folder.glob("*/run.json")):
-        run = read_folder(path.parent)
+    for run in (run for path in paths for run in runs_in(path)):
         digest = run.about["state_sha256"]
         others = [found[run.name].digest] if run.name in found else []
         for other in [*others, noted.get(run.name, digest)]:
-            if not digest.startswith(other):
-                raise ValueError(f"{path.parent}: its digest is {digest[:16]}, and was {other[:16]} before")
+            if not digest.startswith(other[:16]):
+                raise ValueError(f"{run.name}: its digest is {digest[:16]}, and was {other[:16]} before")
         if run.generations != GENERATIONS:
-            raise ValueError(f"{path.parent}: {run.generations} generations; expected {GENERATIONS}")
-        with np.load(path.parent / "behaviors.npz") as file:
-            found[run.name] = endpoints_of(run, file["behavior"][:INDIVIDUALS])
+            raise ValueError(f"{run.name}: {run.generations} generations; expected {GENERATIONS}")
+        found[run.name] = endpoints_of(run)
     arms: Arms = {}
     for name in sorted(found):
         arms.setdefault(found[name].arm, []).append(found[name])
@@ -186,9 +192,9 @@ def report(arms: Arms) -> str:
 def main() -> int:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+", type=Path, metavar="FOLDER")
-    plan = Path(__file__).with_name("plan6.md").read_text(encoding="utf-8")
-    print(report(read(parser.parse_args().folders, plan)))
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH", default=[HERE / "results" / "sixth.h5"])
+    plan = (HERE / "plan6.md").read_text(encoding="utf-8")
+    print(report(read(parser.parse_args().paths, plan)))
     return 0
 
 
