@@ -6,6 +6,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,10 +88,8 @@ def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
 
 
 def _files() -> Iterator[Finding]:
-    import h5py
-
-    yield "ok", "HDF5", f"{h5py.version.hdf5_version}, h5py {h5py.version.version}"
     try:
+        yield run_file()
         with tempfile.NamedTemporaryFile(dir=".", prefix=".ees-mpi-doctor-") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,6 +103,32 @@ def _files() -> Iterator[Finding]:
             yield "ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder"
     except OSError as error:
         yield "bad", "this folder", f"cannot be written: {error.strerror}"
+
+
+def run_file() -> Finding:
+    """Write a small run, and read it again."""
+    import h5py
+
+    from ees_mpi.config import load
+    from ees_mpi.generation.state import first_state
+    from ees_mpi.store.reader import open_run
+    from ees_mpi.store.writer import RunWriter
+    from ees_mpi.training import EvolutionJob, train
+
+    small = ["population.size=4", "noise.size=5000", "run.generations=3", "run.fold_minutes=1e-9"]
+    config, versions = load("interference-maxent", small), f"{h5py.version.hdf5_version}, h5py {h5py.version.version}"
+    state = first_state(config)
+    with tempfile.TemporaryDirectory(dir=".", prefix=".ees-mpi-doctor-") as folder:
+        path = Path(folder) / "run.h5"
+        try:
+            with closing(RunWriter.create(path, config, state.arrays())) as writer:
+                train(EvolutionJob.open(config, Ranks()), state, writer)
+            with h5py.File(path) as file, open_run(path) as run:
+                same = [file["generations"][name][:].tobytes() == run[name][:].tobytes() for name in run]
+                sound = run.complete and all(same)
+        except (EesError, OSError) as error:
+            return "bad", "HDF5", f"{versions}: {error}"
+    return "ok" if sound else "bad", "HDF5", f"{versions}: a run of 3 generations is written, and read again"
 
 
 def _gpus(ranks: Ranks) -> Iterator[Finding]:

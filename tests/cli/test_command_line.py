@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import h5py
 import pytest
 from support.breaking import breaking
 from support.program import CHECKOUT, TIMEOUT, TINY, command, done, ees, environment, info, refusal, sets
@@ -17,7 +18,7 @@ from support.run_files import edited
 
 from ees_mpi.cli.main import cli
 from ees_mpi.cli.options import echo
-from ees_mpi.commands.doctor import EXTRAS
+from ees_mpi.commands import doctor
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_length
 from ees_mpi.terminal import show_any_character
@@ -110,9 +111,23 @@ def test_verify_names_the_difference_of_machines(copied: Path) -> None:
 def test_the_doctor_lists_every_extra_of_the_package() -> None:
     with (CHECKOUT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
-    assert set(EXTRAS) == set(extras) - {"dev", "dev-bullet", "docs"}  # these are for a checkout
-    for extra, (packages, _) in EXTRAS.items():
+    assert set(doctor.EXTRAS) == set(extras) - {"dev", "dev-bullet", "docs"}  # these are for a checkout
+    for extra, (packages, _) in doctor.EXTRAS.items():
         assert all(any(package in each.replace("[", " ").lower() for each in extras[extra]) for package in packages)
+
+
+def test_the_doctor_says_whether_a_run_can_be_written_and_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    assert doctor.run_file()[0] == "ok"
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    verdict, _, said = doctor.run_file()
+    assert verdict == "bad" and h5py.version.hdf5_version in said and "No space left" in said
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_one_blas_thread_whatever_the_shell_says() -> None:
