@@ -31,7 +31,7 @@ from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.progress import Counter
-from ees_mpi.store.reader import Run, is_study, open_run
+from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
@@ -187,7 +187,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
 
     named: the user's file, for messages
     """
-    with open_run(path, request.trust) as run:
+    with tell_missing(open_run(path, request.trust)) as run:
         run.path = named or path
         run.check_last()
         choices = [replace(choice, new=bool(request.mutations)) for choice in choose(run, request)]

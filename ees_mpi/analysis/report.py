@@ -29,7 +29,7 @@ from ees_mpi.contracts import Drawable, Limbed, View
 from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.generation.rollouts import has_one_start
-from ees_mpi.store.reader import Run, is_study, open_run
+from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
 from ees_mpi.terminal import clock
 
 SIZE = (320, 240)  # of a picture that an environment draws
@@ -46,7 +46,7 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int, trust
     target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
     check_writable(target, "-o", (".html",), paths)
     with ExitStack() as stack:
-        runs = [stack.enter_context(open_run(path, trust)) for path in paths]
+        runs = [stack.enter_context(tell_missing(open_run(path, trust))) for path in paths]
         for run in runs:
             check_committed(run)
             run.check_all()

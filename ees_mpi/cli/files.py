@@ -142,9 +142,9 @@ def export(
     if None not in (individual, component):
         raise ConfigError("--individual and --component exclude each other: an individual has one component")
     from ees_mpi.commands.export import export_csv, export_policy
-    from ees_mpi.store.reader import open_run
+    from ees_mpi.store.reader import open_run, tell_missing
 
-    with open_run(path_of(run), trust) as opened:
+    with tell_missing(open_run(path_of(run), trust)) as opened:
         if table:
             echo(str(export_csv(opened, out, overwrite)))
         else:

@@ -90,13 +90,13 @@ def metrics(
     from ees_mpi.analysis.numbers.summaries import read_measures
     from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.analysis.offspring import check_generation
-    from ees_mpi.store.reader import open_run
+    from ees_mpi.store.reader import open_run, tell_missing
 
     if every and generation is not None:
         raise ConfigError("--all and --generation exclude each other")
     rows = []
     with ExitStack() as stack:
-        files = [stack.enter_context(open_run(path)) for path in runs]
+        files = [stack.enter_context(tell_missing(open_run(path))) for path in runs]
         for file in files:
             check_generation(file, generation)
         for file, scale in zip(files, scales(files, cell, radius), strict=True):

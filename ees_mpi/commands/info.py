@@ -18,8 +18,8 @@ from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, leaves, unknown
 from ees_mpi.runs.starting_point import steps_until
-from ees_mpi.store import journal, lock
-from ees_mpi.store.reader import Run, is_study, open_run, starting_note
+from ees_mpi.store import lock
+from ees_mpi.store.reader import Run, is_study, missing, open_run, starting_note
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import clock
@@ -69,15 +69,8 @@ def summarize(run: Run) -> dict[str, Any]:
         "steps": steps_until(run, run.generations),
         "started_from": starting_note(run) or None,
         "checked": CHECKED,
-        "damage": run.damage or _cut(run) or None,
+        "damage": run.damage or missing(run) or None,
     }
-
-
-def _cut(run: Run) -> str:
-    """Return a sentence about a journal that is cut or missing, unless a writer may be at work."""
-    if not run.cut or lock.is_held(run.path) is not False:
-        return ""
-    return run.cut if journal.read(run.path).cut or not run.sessions() else ""  # it may have gone on and ended
 
 
 def read(path: Path) -> Facts:

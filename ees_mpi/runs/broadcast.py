@@ -7,7 +7,7 @@ from typing import Any
 
 from ees_mpi.config import Config, check_code
 from ees_mpi.ranks import Ranks
-from ees_mpi.store.reader import Run, open_run
+from ees_mpi.store.reader import Run, open_run, tell_missing
 
 
 def set_limit(ranks: Ranks, stall_minutes: Callable[[], float]) -> None:
@@ -39,6 +39,8 @@ def open_on_ranks(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) 
     """
     with ranks.together():
         run = open_run(path, trust)
+        if ranks.is_root:
+            tell_missing(run)
     run.config = as_on_root(ranks, run.config)
     with ranks.together():
         check_code(run.config, needed)

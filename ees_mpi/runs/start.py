@@ -25,7 +25,7 @@ from ees_mpi.registry.toml import Setting
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import layout
-from ees_mpi.store.reader import Run, is_study, open_run, starting_note
+from ees_mpi.store.reader import Run, is_study, open_run, starting_note, tell_missing
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, has_results
 from ees_mpi.terminal import say
@@ -181,6 +181,7 @@ def reopen(
             config = replace(config, run=msgspec.structs.replace(config.run, generations=generations))
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
+            tell_missing(run)
             return PreparedRun(path, config, run.state_arrays())
         config.method.try_out(config.task, config.population)
         _check_same_sizes(run, config)

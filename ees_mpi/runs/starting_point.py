@@ -24,7 +24,7 @@ from ees_mpi.registry import flat
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import tables
 from ees_mpi.store import checks
-from ees_mpi.store.reader import Run, is_study, open_run, starting_note
+from ees_mpi.store.reader import Run, is_study, open_run, starting_note, tell_missing
 
 KINDS = (
     "expected a policy: a run file, .npz, .zip of Stable-Baselines3, .pt, .safetensors, shelf:NAME or module:function. "
@@ -122,7 +122,7 @@ def load(source: PolicySource, label: str = "", generation: int | None = None, t
     if other and path.is_file() and not h5py.is_hdf5(path):
         meant = f"did you mean {path.with_suffix('')}:FUNCTION?" if path.suffix == ".py" else KINDS
         raise RunFileError(f"{path} is not a readable HDF5 file; {meant}")
-    with open_run(path, trust) as run:
+    with tell_missing(open_run(path, trust)) as run:
         if run.generations == 0 and generation is None:
             raise RunFileError(f"{path} has no committed generation yet")
         start = read(run, generation)

@@ -85,10 +85,10 @@ def _check_written(path: Path) -> None:
         raise RunFileError(f"HDF5 {version} has written a file that it cannot read: {error}") from None
 
 
-def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str) -> None:
+def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str, closed: bool) -> None:
     """Append the records that the run file does not have yet to a copy of it, and replace the file by the copy.
 
-    state: after the last generation of the records
+    state: after the last generation of the records; closed: no journal belongs to the file from now on
     """
     if not path.exists():
         raise RunFileError(
@@ -106,7 +106,12 @@ def fold(path: Path, entries: Sequence[Entry], state: Arrays, run_id: str) -> No
                     f"{path} now holds another run: it was replaced while this run was writing. It is left as it is; "
                     f"the newest generations of this run are in {path.name}.journal"
                 )
-            _fold_into(file, attributes, entries, state, path)
+            _fold_into(file, entries, state, path)
+            configs = [record for record in entries if record.kind in ("session", "config")]
+            changed: dict[str, Any] = {"closed": np.int64(closed)}
+            if configs:
+                changed["config"] = hdf5.text(configs[-1].arrays["config"].item())
+            hdf5.put(file, {**changed, hdf5.SHA256: hdf5.sha256({**attributes, **changed})})
         _check_written(fresh)
 
 
@@ -147,9 +152,7 @@ def _sync(path: Path) -> None:
         os.fsync(raw.fileno())
 
 
-def _fold_into(
-    file: h5py.File, attributes: Mapping[str, Any], entries: Sequence[Entry], state: Arrays, path: Path
-) -> None:
+def _fold_into(file: h5py.File, entries: Sequence[Entry], state: Arrays, path: Path) -> None:
     group = file["generations"]
     have = group[layout.GENERATION].shape[0]
     with damage_reported(path_of(path)):
@@ -161,10 +164,6 @@ def _fold_into(
         for name in table.dtype.names or ():
             chunks.append(h5py.Dataset(h5py.h5d.open(group.id, name.encode())), table[name])  # faster than group[name]
         hdf5.put_datasets(file["final"], state)
-    configs = [record for record in entries if record.kind in ("session", "config")]
-    if configs:
-        config = hdf5.text(configs[-1].arrays["config"].item())
-        hdf5.put(file, {"config": config, hdf5.SHA256: hdf5.sha256({**attributes, "config": config})})
 
 
 def _make_generations(group: h5py.Group, config: Config, names: list[str]) -> None:
@@ -203,27 +202,31 @@ class Continued:
     names: list[str]  # of the arrays of a generation
     sessions: list[dict[str, Any]]
     state: Arrays
+    closed: bool  # the file says that no journal belongs to it
     warning: str = ""  # about the journal
     damaged: str = ""  # arrays with their generations, which the run does not need to go on
 
 
-def fold_journal(path: Path) -> Continued:
-    """Fold the journal of a killed run, and return the contents of the file; the caller holds the lock."""
+def fold_journal(path: Path, closed: bool) -> Continued:
+    """Fold the journal of a killed run, and return the contents of the file; the caller holds the lock.
+
+    closed: no writer follows; one that does replaces the journal, so that a file that is open has one at any time
+    """
     with open_run(path, allow_damaged_journal=True) as run:
         run.check_last()
         run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
         entries, damage = run.journal_records, run.damage
-        found = run.sessions(), run.state_arrays(), run.cut, run.damages_in_words()
+        found = run.sessions(), run.state_arrays(), run.closed and not entries, run.cut, run.damages_in_words()
         contents = Continued(run.run_id, run.names, *found)
         why = "damaged" if run.journal.damaged else "other-run"
     beside = path_of(path)
     with journal.write_errors(path, "" if damage else SAFE):  # file and journal stay until the fold is in place
-        if entries:
-            fold(path, entries, contents.state, contents.run_id)
+        if entries or (closed and not contents.closed):
+            fold(path, entries, contents.state, contents.run_id, closed)
         if damage:  # never delete a journal that was not read completely
             aside = journal.set_aside(path, why)
             contents = replace(contents, warning=f"{damage}; it is now {aside}")
-        for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding"):
+        for name in (beside.name, f"{beside.name}.new", f"{path.name}.folding") if closed else ():
             path.with_name(name).unlink(missing_ok=True)
     return contents
 
@@ -234,6 +237,6 @@ def repair(path: Path) -> str:
     open_hdf5(path).close()  # raises an error if this is no HDF5 file, before anything is locked
     lock = Lock(path)
     try:
-        return fold_journal(path).warning
+        return fold_journal(path, closed=True).warning
     finally:
         lock.release()

@@ -67,6 +67,7 @@ class JournalContents:
     damaged: bool = False  # more than a short last record is wrong
     unread: int = 0  # bytes after the last complete record
     cut: bool = False  # it ends within a record, or before its first one
+    missing: bool = False
 
 
 def read(run: Path) -> JournalContents:
@@ -75,7 +76,7 @@ def read(run: Path) -> JournalContents:
     try:
         number = open_plain(path)
     except FileNotFoundError:
-        return JournalContents()
+        return JournalContents(missing=True)
     with damage_reported(path), open(number, "rb") as file:
         return _parse(file.read())
 

@@ -16,8 +16,9 @@ from ees_mpi.errors import RunFileError, optional
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
 from ees_mpi.registry.signatures import checks_arguments
-from ees_mpi.store import checks, chunks, hdf5, journal, layout, records, sessions
+from ees_mpi.store import checks, chunks, hdf5, journal, layout, lock, records, sessions
 from ees_mpi.store.safety import damage_reported, open_datasets
+from ees_mpi.terminal import say_on_stderr
 
 
 class Series:
@@ -236,14 +237,19 @@ class Run(Mapping[str, Series]):
     def cut(self) -> str:
         """A sentence about a journal that ends within a record, as it does while one is written, or that is missing."""
         beside = journal.path_of(self.path)
-        if not (self._sessions or beside.exists() or is_study(self)):  # a writer begins with a session in its journal
-            return (
-                f"{beside} is missing: if this run was moved or copied, bring both files, or its generations are lost"
-            )
+        if self.journal.missing and not self.closed and not beside.exists():  # a writer may have begun in between
+            why = f"{beside} is missing, and the writer has not closed the run file"
+            lost = f"generations from {self.generations} on may be lost"
+            return f"{why}: {lost}. Move and copy an unfinished run together with its journal"
         if self.damage or not self.journal.cut:
             return ""
-        ends = f"{beside} ends within a record"
-        return f"{ends}: {self.journal.unread} bytes after generation {self.generations - 1} are ignored"
+        unread = f"{self.journal.unread} bytes after generation {self.generations - 1}"
+        return f"{beside} ends within a record: {unread} are ignored"
+
+    @property
+    def closed(self) -> bool:
+        """False if the newest generations are in a journal: a writer is at work, or was killed."""
+        return bool(self._attributes.get("closed", True))
 
     @property
     def complete(self) -> bool:
@@ -382,6 +388,20 @@ def open_run(path: str | os.PathLike[str], trust: bool = False, allow_damaged_jo
     allow_damaged_journal: read up to the damage
     """
     return Run(path, trust, allow_damaged_journal)
+
+
+def missing(run: Run) -> str:
+    """Return a sentence about a journal that is cut or missing, unless a writer is at work or was until now."""
+    if not run.cut or lock.is_held(run.path) is not False:
+        return ""
+    return run.cut if run.journal.missing or journal.read(run.path).cut else ""
+
+
+def tell_missing(run: Run) -> Run:
+    """Return a run, and say in one line if generations of it may be missing."""
+    if said := missing(run):
+        say_on_stderr(f"ees-mpi: note: {said}\n")
+    return run
 
 
 def is_study(run: Run) -> bool:

@@ -95,6 +95,7 @@ class RunWriter:
                 "noise_digest": noise.digest(),
                 "kind": kind,
                 "started_from": started_from,
+                "closed": np.int64(False),
             }
             with journal.write_errors(path):
                 if not overwrite:
@@ -114,10 +115,12 @@ class RunWriter:
         path = real(path)
         lock = Lock(path, force)
         try:
-            contents = fold_journal(path)
+            contents = fold_journal(path, closed=False)
             with journal.write_errors(path, SAFE):
                 number, before = len(contents.sessions), records.state_sha256(contents.state)
                 writer = cls(path, lock, contents.run_id, config, contents.names, number, before)
+                if contents.closed:  # from now on, the journal belongs to it
+                    fold.fold(path, [], {}, contents.run_id, closed=False)
             writer._generation = int(contents.state["generation"])
             old = f"{path} is damaged: wrong checksums in {contents.damaged}. The run goes on without them"
             writer._warning = ". ".join(filter(None, (contents.warning, old if contents.damaged else ""))) or None
@@ -192,11 +195,14 @@ class RunWriter:
 
     def fold(self) -> None:
         """Write all committed generations to the HDF5 file, and begin a new journal."""
-        fold.fold(self.path, self._records, self._state, self._run_id)
+        self._fold(closed=False)
         # The new journal is opened first: if that fails, commits continue in the old one.
         old, self._journal = self._journal, journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
         old.close()
         self._records = []
+
+    def _fold(self, closed: bool) -> None:
+        fold.fold(self.path, self._records, self._state, self._run_id, closed)
 
     def release(self) -> None:
         """Release the run file without folding; the journal holds all that is committed."""
@@ -207,7 +213,7 @@ class RunWriter:
         """Fold, delete the journal and release the run file; after an error the journal stays."""
         try:
             with journal.write_errors(self.path, self._advice):
-                self.fold()
+                self._fold(closed=True)
             journal.path_of(self.path).unlink(missing_ok=True)
         finally:
             self.release()

@@ -131,11 +131,11 @@ def opened(folder: Path, *words: object) -> list[Counter[str]]:
 
 
 @pytest.mark.slow
-def test_train_opens_the_run_file_on_rank_0_only_and_at_most_three_times(finished: Path, tmp_path: Path) -> None:
+def test_train_opens_the_run_file_on_rank_0_only_and_at_most_four_times(finished: Path, tmp_path: Path) -> None:
     out = Path(shutil.copy(finished, tmp_path / "run.h5"))
     settings = sets(*TINY, "run.generations=8", "run.fsync=false")
     first, other = opened(tmp_path, "train", "interference-maxvar", *settings, "--out", out, "--resume")
-    assert 0 < first["run.h5"] <= 3  # one of them copies it
+    assert 0 < first["run.h5"] <= 4  # two of them copy it
     assert not other, other
     assert info(out)["generations"] == 8
 

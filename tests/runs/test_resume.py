@@ -94,7 +94,7 @@ def test_a_run_that_was_moved_without_its_journal_says_so(tmp_path: Path, monkey
     run.rename(moved)
     code, line = refusal("resume", run)
     assert code == 3 and f"{run} does not exist, but {run}.journal does" in line
-    sentence = f"{moved}.journal is missing: if this run was moved or copied, bring both files"
+    sentence = f"{moved}.journal is missing, and the writer has not closed the run file: generations from 0 on may be"
     assert sentence in str(info(moved)["damage"])
     journal.path_of(run).rename(journal.path_of(moved))
     assert info(moved)["damage"] is None and info(moved)["generations"] == 6

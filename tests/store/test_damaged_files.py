@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.program import TINY, done, ees, info, refusal
 from support.run_files import flipped, renew
-from support.small_runs import job_of, walk
+from support.small_runs import job_of, until, walk
 
 from ees_mpi import open_run
 from ees_mpi.config import Config
@@ -220,6 +220,37 @@ def test_a_journal_with_bad_contents_is_a_sentence(harm: str, made: Make) -> Non
             break  # `resume` and `repair` continue from the record before
 
 
+@pytest.mark.usefixtures("quick_figures")
+@pytest.mark.parametrize("harm", ["is missing", "ends within a record"])
+def test_generations_that_may_be_missing_are_told_in_one_line(harm: str, made: Make, tmp_path: Path) -> None:
+    run, other = made(killed=True), made(name="other.h5")
+    beside, out = journal.path_of(run), ["-o", tmp_path / "out.h5"]
+    if harm == "is missing":
+        beside.unlink()
+    else:
+        beside.write_bytes(beside.read_bytes()[:-40])
+    compare = ["compare", run, "--metric", "distance_mean", "--against", other]
+    commands = ["metrics"], ["export", "--csv"], ["verify"], ["sample", "--count", 2, *out], ["report"], ["figure"]
+    for words in ([command, run, *more] for command, *more in commands):
+        assert done(*words).stderr.count(f"run.h5.journal {harm}") == 1, words
+    assert ees(*compare).stderr.count(f"run.h5.journal {harm}") == 1
+    assert done("resume", run).stdout.count(f"run.h5.journal {harm}") == 1
+    assert info(run)["damage"] is None and done("metrics", run).stderr == ""
+
+
+def test_a_resumed_run_without_its_journal_is_told_before_its_first_fold(made: Make) -> None:
+    run = made()
+    assert info(run)["damage"] is None
+    with open_run(run) as opened:
+        config = until(opened.config, 7)
+    RunWriter.resume(run, config)[0].release()
+    journal.path_of(run).unlink()
+    assert "generations from 6 on may be lost" in str(info(run)["damage"])
+    assert "generations from 6 on may be lost" in done("resume", run).stderr  # it has nothing to do
+    assert "generations from 6 on may be lost" in done("repair", run).stdout
+    assert info(run)["damage"] is None
+
+
 def test_a_record_that_is_there_twice_is_refused_by_readers_and_writer_and_the_files_stay(made: Make) -> None:
     run = made(killed=True)
     beside, found = journal.path_of(run), journal.read(run)
@@ -230,7 +261,7 @@ def test_a_record_that_is_there_twice_is_refused_by_readers_and_writer_and_the_f
         code, line = refusal(command, run)
         assert code == 3 and f"generation {last.generation} of the journal is there twice" in line, line
     with pytest.raises(RunFileError, match=rf"{beside.name} is damaged.* {last.generation} .* there twice"):
-        fold.fold(run, [*found.records, last], found.state, found.run_id)
+        fold.fold(run, [*found.records, last], found.state, found.run_id, closed=False)
     assert (run.read_bytes(), beside.read_bytes()) == kept
 
 

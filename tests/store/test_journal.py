@@ -105,7 +105,7 @@ def test_a_write_that_fails_leaves_the_journal_as_it_was(tmp_path: Path, monkeyp
 
 
 def test_no_journal_is_no_records(tmp_path: Path) -> None:
-    assert journal.read(tmp_path / "run.h5") == JournalContents()
+    assert journal.read(tmp_path / "run.h5") == JournalContents(missing=True)
     journal.path_of(tmp_path / "run.h5").write_bytes(b"not a journal at all")
     assert journal.read(tmp_path / "run.h5") == JournalContents(damaged=True, unread=20)
 

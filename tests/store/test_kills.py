@@ -24,7 +24,7 @@ from ees_mpi.store.writer import RunWriter
 
 KILLS = int(os.environ.get("EES_TEST_KILLS", "8"))
 GENERATIONS = 6
-# Of the steps of a run with three folds, after it was created: all that reach the disk.
+# Of the steps of a run that is folded, closed and resumed: all that reach the disk.
 STEPS = ((os, "write"), (os, "fsync"), (os, "replace"), (os, "posix_fallocate"), (shutil, "copyfile"))
 INSIDE = ((h5py.Dataset, "resize"), (h5py.File, "close"), (h5py.File, "flush"))
 
@@ -75,6 +75,9 @@ def write(path: Path, generations: list[tuple[Any, Any]], die_at: int, told: int
             plain(told, b".")
             if number % 2:
                 writer.fold()
+            if number == 3:
+                writer.close()
+                writer, _ = RunWriter.resume(path, config)
         writer.close()
     finally:
         for owner, name, original in originals:
@@ -99,7 +102,7 @@ def test_a_kill_while_committing_or_folding_loses_nothing(kill: int, whole: Whol
     for step in ("killed", "repaired"):
         with open_run(path) as run, open_run(undisturbed) as other:
             run.check_all()
-            assert run.generations in (committed, committed + 1)
+            assert run.generations in (committed, committed + 1) and "is missing" not in run.cut
             for name in run:
                 assert run[name][:].tobytes() == other[name][: run.generations].tobytes(), name
         if step == "killed":

@@ -225,7 +225,7 @@ def test_a_journal_that_leaves_a_gap_is_refused_and_nothing_touched(running: Hal
         repair(early)
     found = journal.read(early)
     with pytest.raises(RunFileError, match="and its journal begins with 6: they were not copied"):
-        fold.fold(early, found.records, found.state, found.run_id)
+        fold.fold(early, found.records, found.state, found.run_id, closed=False)
     assert early.read_bytes() == before and journal.path_of(early).exists()
 
 

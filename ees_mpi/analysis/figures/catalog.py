@@ -15,7 +15,7 @@ from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
-from ees_mpi.store.reader import Run, is_study, open_run
+from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
 from ees_mpi.tasks.interference import Interference
 from ees_mpi.terminal import say_on_stderr
 
@@ -130,7 +130,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         expected = f"expected one for each of the {len(paths)} run files, in their order"
         raise ConfigError(f"--label: {expected}; got {len(labels)}")
     with drawing(PLAIN), ExitStack() as stack:
-        runs = [stack.enter_context(open_run(path)) for path in paths]
+        runs = [stack.enter_context(tell_missing(open_run(path))) for path in paths]
         for run, text in zip(runs, labels, strict=bool(labels)):
             run.given_label = text
         for run in runs if kind in OVER_GENERATIONS else ():

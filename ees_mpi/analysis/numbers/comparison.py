@@ -23,7 +23,7 @@ from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
-from ees_mpi.store.reader import Run, is_study, open_run
+from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
 from ees_mpi.store.safety import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
 
@@ -204,7 +204,7 @@ def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list
         if paths and not others:
             raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
     with ExitStack() as stack:
-        runs = [stack.enter_context(open_run(path)) for path in (*first, *against)]
+        runs = [stack.enter_context(tell_missing(open_run(path))) for path in (*first, *against)]
         for run in runs:
             check_generation(run, None)
         lengths = scales(runs, request.cell, request.radius)
