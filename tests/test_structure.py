@@ -1,29 +1,27 @@
 """The order of the package."""
 
-import re
-import subprocess
-import sys
+from pathlib import Path
 
-import pytest
+import structure
 from support.program import CHECKOUT
 
-from ees_mpi.cli.main import cli
-from ees_mpi.config import preset_names
+
+def test_the_package_keeps_to_its_map() -> None:
+    assert not structure.problems(CHECKOUT / "ees_mpi")
 
 
-@pytest.fixture(scope="module")
-def counted() -> "subprocess.CompletedProcess[str]":
-    """What the tool says."""
-    return subprocess.run([sys.executable, str(CHECKOUT / "tools" / "structure.py")], capture_output=True, text=True)
-
-
-def test_the_package_keeps_to_its_map_and_its_limits(counted: "subprocess.CompletedProcess[str]") -> None:
-    assert counted.returncode == 0, counted.stdout + counted.stderr
-
-
-def test_what_a_user_meets_is_counted(counted: "subprocess.CompletedProcess[str]") -> None:
-    lines = counted.stdout.splitlines()
-    found = {name.strip(): int(number) for name, number in (re.findall(r"^(.{20}) +(\d+)", line)[0] for line in lines)}
-    assert found["commands"] == len(cli.commands) and found["presets"] == len(preset_names())
-    assert found["parameters"] > found["commands"] and found["keys"] > 100 and found["kinds of files"] == 6
-    assert found["lines"] == sum(count for name, count in found.items() if name.endswith(("/", ".py")))
+def test_a_circle_an_import_upwards_and_a_room_that_is_not_in_the_map_are_noticed(tmp_path: Path) -> None:
+    texts = {
+        "__init__": '"""A map:\n\n    high.py   first\n    low.py    second\n    lowest.py third\n\nIts end.\n"""\n',
+        "high": "from ees_mpi import low\n",
+        "low": 'PART = "ees_mpi.high:name"\n\n\ndef work():\n    import ees_mpi.lowest\n',
+        "lowest": "import ees_mpi.low\n",
+        "new": "",
+    }
+    package = tmp_path / "ees_mpi"
+    package.mkdir()
+    for name, text in texts.items():
+        (package / f"{name}.py").write_text(text)
+    found = structure.problems(package)
+    assert found[:2] == ["not in the module map: new", "against the order: ees_mpi.low imports ees_mpi.high"]
+    assert found[2] == "against the order: ees_mpi.lowest imports ees_mpi.low" and found[3].startswith("circle: ")
