@@ -118,7 +118,7 @@ def test_axes_of_figures_are_named_after_the_numbers_that_they_show(
         def __getitem__(self, name: str) -> Floats:
             return np.zeros((1, 1, numbers))
 
-    run: Any = Stored(config=SimpleNamespace(task=built(**task)), whole_behavior=False)
+    run: Any = Stored(config=SimpleNamespace(task=built(**task)))
     assert axis_names(run) == names
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import tomli_w
 
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
-from ees_mpi.config import FREE_ON_RESUME, INERT, Config
+from ees_mpi.config import FREE_ON_RESUME, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
@@ -136,7 +136,7 @@ def _adaptation(path: Path) -> Facts:
 def functions_of(config: Mapping[str, Any]) -> list[str]:
     """Return the user's code that a config names, each with its key."""
     texts = ((key, text) for key, text in leaves(dict(config)) if isinstance(text, str))
-    return [f"{key} = {text}" for key, text in texts if ":" in text and key not in ("task.xml", INERT)]
+    return [f"{key} = {text}" for key, text in texts if ":" in text and key != "task.xml"]
 
 
 def _date(seconds: float) -> str:

@@ -76,9 +76,9 @@ class TrainRequest:
     """
 
     config: Annotated[
-        "str | os.PathLike[str] | Mapping[str, Any] | Config | None",
+        "str | os.PathLike[str] | Mapping[str, Any] | Config",
         Option("A preset, a .toml file, a run file, a dict, or a Config.", SOURCE, "PRESET|FILE.toml"),
-    ] = None
+    ]
     out: Annotated[Name | None, Option("[default: PRESET-seedN.h5]", FILE, "-o, --out RUN.h5")] = None
     _: KW_ONLY
     settings: KeyChanges = None
@@ -101,24 +101,6 @@ class TrainRequest:
     max_hours: MaxHours = None
     tensorboard: Tensorboard = None
     force: Force = False
-    task: Annotated[
-        Callable[..., Any] | None,
-        Option(
-            "A function in place of the config's task: f(z) returns a behaviour, or (behaviour, fitness). The default "
-            "objective is then MaxEnt, and `out` is needed.",
-            kinds.FUNCTION,
-            None,
-        ),
-    ] = None
-    parameters: Annotated[
-        int | None, Option("The length of z, for `task`; a run file knows it.", kinds.AT_LEAST_ONE, None)
-    ] = None
-    behavior_dim: Annotated[int | None, Option("The length of a behaviour, for `task`.", kinds.AT_LEAST_ONE, None)] = (
-        None
-    )
-    batch: Annotated[bool | None, Option("`task` gets several individuals: f(z[n, D]).", usage=None)] = None
-    mean: Annotated[Any, Option("The first mean [D] for `task`.  [default: zeros]", usage=None)] = None
-    keep_source: Annotated[bool, Option("Keep the source of `task` in the file, to read.", usage=None)] = False
     on_generation: Annotated[
         "Callable[[Record], object] | None",
         Option(

@@ -19,7 +19,7 @@ import tomli_w
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS, Evolution
 from ees_mpi.config.retired import EsMaml
-from ees_mpi.config.settings import FREE_ON_RESUME, INERT, MAX_INTEGER, NoiseSettings, RunSettings
+from ees_mpi.config.settings import FREE_ON_RESUME, MAX_INTEGER, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.populations import POPULATIONS
@@ -28,7 +28,7 @@ from ees_mpi.registry.marks import FromFile, builtins, mapped, refusal, trusted
 from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.tasks import TASKS
 
-__all__ = ["FREE_ON_RESUME", "INERT", "METHODS", "EsMaml", "Evolution"]  # of its modules
+__all__ = ["FREE_ON_RESUME", "METHODS", "EsMaml", "Evolution"]  # of its modules
 
 # Keys that files of the first drafts have, and that are ignored in them.
 GONE = (("run", "portable"), ("maml", "log_iterations"))

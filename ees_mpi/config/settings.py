@@ -7,11 +7,9 @@ import msgspec
 from ees_mpi.errors import ConfigError
 from ees_mpi.registry import Count, Part, key
 
-INERT = "task.source"  # a text to read; nothing runs it
-
 # Keys that a resumed run may change: they do not change its bits.
 FREE_ON_RESUME = frozenset(
-    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device", INERT}
+    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device"}
 )
 
 MAX_INTEGER = 2**63 - 1

@@ -1,4 +1,4 @@
-"""A loop or a function of the user: its config, whose task takes the place of another; and the run file of a loop."""
+"""A loop of the user: its config, whose task takes the place of another; and its run file."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter, has_results
 
 NO_END = 10**6  # generations of a recorded run whose end is not known
-# The sections of a loop or a function of the user that has no others.
+# The sections of a loop that has no others.
 DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
 
 

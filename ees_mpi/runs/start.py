@@ -212,7 +212,7 @@ def _check_same_sizes(run: Run, config: Config) -> None:
     shapes = {name: shape for name, _, shape in layout.columns(run.names, config, layout.axis_sizes(config))}
     stored = {name: run[name].shape[1:] for name in shapes}
     state = State.from_arrays(run.state_arrays())
-    if config.task.in_program:  # the program may not have its function yet
+    if config.task.in_program:  # only the program knows the first mean
         first = replace(state, moments=config.method.moments(config.task, state.learned))
     else:
         first = first_state(config)

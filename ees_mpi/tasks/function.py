@@ -1,12 +1,9 @@
 """A task that is one plain function: `f(z)` returns a behaviour, or a behaviour and a fitness.
 
-The function has a name, "package.module:f", or it was given to `ees_mpi.train` as an object. The file keeps the name of
-such an object and a SHA-256 of its source; it runs only in programs that give it again. With `batch`, the function gets
-several individuals, `f(z[n, D])`. Their number is fixed, so that the bits do not depend on the number of ranks. A
-function with an argument `seed`, `f(z, seed)`, also gets the seed of each rollout.
+With `batch`, the function gets several individuals, `f(z[n, D])`. Their number is fixed, so that the bits do not depend
+on the number of ranks. A function with an argument `seed`, `f(z, seed)`, also gets the seed of each rollout.
 """
 
-import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
@@ -15,7 +12,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.contracts import Task
-from ees_mpi.errors import ConfigError, PluginError, RunFileError, located
+from ees_mpi.errors import ConfigError, PluginError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, function
@@ -24,34 +21,15 @@ from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, Sta
 KEY = "task.function"
 ROWS = 64  # individuals of a batch
 
-_GIVEN: dict[tuple[str, str], tuple[Callable[..., Any], Any]] = {}  # by name and SHA-256: function, first mean
-
-
-def give(task: Callable[..., Any], mean: Any = None, keep_source: bool = False) -> dict[str, str]:
-    """Let this process use a function as a task; return the keys of the config that describe it."""
-    if not callable(task) or isinstance(task, type):
-        raise ConfigError(f"task: expected a function, got {task!r:.80}; a class belongs into the config")
-    named = task if hasattr(task, "__qualname__") else type(task)
-    name = f"{named.__module__}.{named.__qualname__}"
-    try:
-        source = inspect.getsource(task)
-    except (OSError, TypeError):  # typed into an interpreter, or not written in Python
-        source = ""
-    sha256 = hashlib.sha256(source.encode()).hexdigest() if source else ""
-    _GIVEN[name, sha256] = task, mean
-    return {"function": name, "sha256": sha256, **({"source": source} if keep_source else {})}
-
 
 class Function(Task, frozen=True):
     """A plain function of the user: f(z) returns a behaviour, or a behaviour and a fitness."""
 
-    function: Annotated[str, key("The function, as package.module:f; without a colon, one that a program gave.")]
+    function: Annotated[str, key("The function, as package.module:f.")]
     parameters: Annotated[int, key("D: the number of parameters of an individual.", ge=1)]
     behavior_dim: Annotated[int, key("B: the length of a behaviour.", ge=1)]
     batch: Annotated[bool, key(f"Whether the function gets up to {ROWS} individuals at a time: f(z[n, D]).")] = False
     start: Annotated[float, key("The first mean: this number in all parameters.")] = 0.0
-    sha256: Annotated[str, key("The SHA-256 of the source of a function that a program gave.")] = ""
-    source: Annotated[str, key("The source of that function, to read; nothing runs it.")] = ""
     deterministic: Deterministic = True
     rollouts: RolloutCount = 1
     starts: StartsOrNone = None
@@ -72,42 +50,19 @@ class Function(Task, frozen=True):
         return f"{KEY} {self.function}"
 
     @property
-    def in_program(self) -> bool:
-        return ":" not in self.function
-
-    @property
     def varied_starts(self) -> bool:
-        return takes_seed(self._loaded())
+        return takes_seed(function(self.function, KEY))
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        mean = _GIVEN.get((self.function, self.sha256), (None, None))[1]
-        if mean is None:
-            return np.full(self.parameters, self.start, np.float32)
-        first = np.array(mean, np.float32)
-        if first.shape != (self.parameters,) or not np.isfinite(first).all():
-            raise ConfigError(f"mean: expected {self.parameters} finite numbers, got shape {first.shape}")
-        return first
+        return np.full(self.parameters, self.start, np.float32)
 
     def open(self, seed: int) -> "OneByOne":
-        return (InBatches if self.batch else OneByOne)(self, self._loaded(), self.start_seed(seed))
-
-    def _loaded(self) -> Callable[..., Any]:
-        if not self.in_program:
-            return function(self.function, KEY)
-        if (self.function, self.sha256) not in _GIVEN:
-            if not self.sha256:
-                given = "a name without a colon is a function that a program gave, and only that program can use it"
-                raise ConfigError(f"{KEY}: expected package.module:name, got {self.function!r}; {given}")
-            raise RunFileError(
-                f"the task of this run was the Python function {self.function}, which is not in the file; only a "
-                "program that has it can evaluate individuals: ees_mpi.train(RUN, task=..., resume=True) continues"
-            )
-        return _GIVEN[self.function, self.sha256][0]
+        return (InBatches if self.batch else OneByOne)(self, function(self.function, KEY), self.start_seed(seed))
 
     def check(self) -> None:
         """Evaluate the first mean; raise a ConfigError if several starts could not differ."""
         several = self.rollouts > 1 or self.starts in ("own", "common")
-        if several and self.deterministic and not takes_seed(self._loaded()):
+        if several and self.deterministic and not self.varied_starts:
             raise ConfigError(
                 f"task.rollouts = {self.rollouts}, task.starts: {self.own_code} has no argument `seed`, so all starts "
                 "are the same; expected f(z, seed)"
@@ -144,7 +99,7 @@ class OneByOne:
     def _outcomes(self, index: Sequence[int], parameters: Singles, shape: tuple[int, ...]) -> list[Outcome]:
         """Call the function; return the outcomes of its individuals. `shape`: that of their behaviours."""
         with located(f"individual {index[0]}"):
-            with calling(self._code, f"{self._task.function.rpartition('.')[2].rpartition(':')[2]}()"):
+            with calling(self._code, f"{self._task.function.rpartition(':')[2]}()"):
                 returned = self._call(parameters, **self._named)
             try:
                 given = isinstance(returned, tuple) and len(returned) == 2 and np.size(returned[0]) == np.prod(shape)

@@ -23,9 +23,10 @@ def arm(z):
 
 def trained(out="arm.h5"):
     """Return a short run of MaxEnt."""
-    settings = {"run.generations": 20, "population.size": 100, "population.std": 0.3, "run.fsync": False}
-    mean, shape = [0.0, 3.0, 0.0], {"parameters": 3, "behavior_dim": 2}
-    return ees_mpi.train(out=out, task=arm, batch=True, mean=mean, settings=settings, overwrite=True, **shape)
+    with ees_mpi.Strategy([0.0, 3.0, 0.0], "maxent", size=100, std=0.3, record=out, overwrite=True) as es:
+        for _ in range(20):
+            es.tell(*arm(es.ask()))
+    return ees_mpi.open_run(out)
 
 
 with ees_mpi.open_run(sys.argv[1]) if len(sys.argv) > 1 else trained() as run:

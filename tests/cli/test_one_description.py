@@ -18,7 +18,7 @@ from ees_mpi.cli.options import echo
 
 FUNCTIONS = ("train", "sample", "adapt", "measure", "signal")
 COMMAND_ONLY = {"as_json", "cell", "start_minutes"}  # `cell` of `measure`: of the table that it prints
-PYTHON_ONLY = {"task", "parameters", "behavior_dim", "batch", "mean", "keep_source", "on_generation"}
+PYTHON_ONLY = {"on_generation"}
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

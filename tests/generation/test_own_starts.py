@@ -26,7 +26,6 @@ objective = {{ name = "maxvar" }}
 noise = {{ size = 5000 }}
 run = {{ generations = 2, fsync = false }}
 """
-MAXENT = {"population": {"std": 0.02}, "objective": {"name": "maxent"}}
 SHAPE = "parameters = 2, behavior_dim = 1"
 
 
@@ -61,7 +60,9 @@ def test_a_fixed_start_is_that_of_reset_seed(tmp_path: Path) -> None:
     assert (luck(tmp_path, reset_seed=5) == expected).all()
     assert (luck(tmp_path, reset_seed=5, rollouts=2, starts="fixed")[:, :, 0] == expected).all()
     task = {"name": "custom", "function": "support.random_parts:Throws", "reset_seed": 5}
-    with ees_mpi.train({"task": task, **MAXENT}, tmp_path / "custom.h5", settings=random_parts.SMALL) as run:
+    with ees_mpi.train(
+        {"task": task, **random_parts.MAXENT}, tmp_path / "custom.h5", settings=random_parts.SMALL
+    ) as run:
         z = run.individual(1, 2)
         assert run["behavior"][1][2, 0] == random_parts.seeded(z, 5)
 
@@ -79,7 +80,7 @@ def test_classes_have_the_same_starts_as_functions(code: str, tmp_path: Path) ->
     keys = {"task.rollouts": 2, "task.starts": "own"}
     task = {"name": "custom", "function": f"support.random_parts:{code}"}
     words = {**random_parts.SMALL, **keys}
-    with ees_mpi.train({"task": task, **MAXENT}, tmp_path / "class.h5", settings=words) as run:
+    with ees_mpi.train({"task": task, **random_parts.MAXENT}, tmp_path / "class.h5", settings=words) as run:
         found = run["behavior_by_start"][:]
     with random_parts.train(tmp_path / "function.h5", random_parts.seeded, **keys) as run:
         np.testing.assert_array_equal(run["behavior_by_start"][0], found[0])

@@ -18,6 +18,7 @@ import ees_mpi
 from ees_mpi.outcomes import Outcome
 from support.own_tasks import Base
 
+MAXENT = {"population": {"std": 0.02}, "objective": {"name": "maxent"}}
 SMALL = {"population.size": 8, "run.generations": 2, "noise.size": 5000, "run.fsync": False}
 COUNTER = itertools.count()
 RANDOM = np.random.default_rng()  # without a seed
@@ -133,8 +134,8 @@ class Opened(Base):
 
 def train(out: Path, task: Any, batch: bool = False, **settings: Any) -> ees_mpi.Run:
     """Train a function with two parameters and one behaviour."""
-    words = {"parameters": 2, "behavior_dim": 1, "batch": batch, "settings": {**SMALL, **settings}}
-    return ees_mpi.train(out=out, task=task, **words)
+    section = {"name": "function", "function": task, "parameters": 2, "behavior_dim": 1, "batch": batch}
+    return ees_mpi.train({"task": section, **MAXENT}, out, settings={**SMALL, **settings})
 
 
 def main(out: Path) -> None:
