@@ -22,26 +22,6 @@ def around(turns: object, distance: object = 6.0) -> np.ndarray:
     return np.asarray(distance)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
-def test_a_ring_has_its_mean_distance_and_nothing_if_a_sector_is_empty() -> None:
-    corners = np.array([[1.0, 0.1], [0.1, 1], [-0.1, 1], [-1, 0.1], [-1, -0.1], [-0.1, -1], [0.1, -1], [1, -0.1]])
-    assert places.ring(corners, 8) == pytest.approx(np.hypot(1, 0.1)) and places.ring(corners[:7], 8) == 0
-
-
-def test_the_commonest_quarter_has_two_neighbouring_sectors_and_only_places_far_away() -> None:
-    place = around([0.06, 0.94, 0.95, 0.3, 0.7])  # the first three are in the first and the last of eight sectors
-    assert places.quarter(np.vstack([place, [[1.0, 1.0], [-1.0, 1.0]]])) == 3 / 5
-    assert places.quarter(np.zeros((2, 2))) == 0
-
-
-def test_a_reliable_mutation_walks_far_and_one_way_from_all_starts() -> None:
-    ways = [[0.1, 0.1, 0.1], [0.1, 0.1, 0.4], [0.6, 0.65, 0.55], [0.9, 0.9, 0.9]]
-    raw = around(ways, np.array([[6.0], [6.0], [6.0], [4.0]]) * np.ones(3))
-    assert places.reliable(raw).tolist() == [True, False, True, False]
-    found = places.measured(raw)
-    assert found["reliable"] == 0.5 and found["reliable_sectors"] == 2
-    assert found["share"] <= found["consistency"] == found["heritable"] / (found["heritable"] + found["interaction"])
-
-
 def test_reliable_mutations_are_chosen_by_half_of_the_starts_and_judged_by_the_others() -> None:
     ways = [
         [0.05] * 8,
@@ -65,20 +45,6 @@ def test_luck_that_looks_reliable_is_not_so_from_other_starts() -> None:
     assert found["chosen"] > 0.01 and found["same_sector"] == pytest.approx(1 / 8, abs=0.03)
     assert found["still_reliable"] == pytest.approx(found["chosen"], abs=0.02) and found["same_way"] < 0.3
     assert places.held_out(around(generator.random((20, 40)))) == {"chosen": 0.0, "held_out_sectors": 0}
-
-
-def test_the_ring_of_the_median_start_is_not_that_of_the_mean_places() -> None:
-    first = around((np.arange(8) + 0.5) / 8)
-    found = places.measured(np.stack([first, first, np.roll(first, 4, axis=0)], axis=1))  # the third: the other way
-    assert found["ring"] == pytest.approx(1) and found["ring_of_means"] == pytest.approx(1)
-    assert found["distance"] == pytest.approx(6) and found["distance_of_means"] == pytest.approx(2)
-    half = np.stack([first, np.abs(first), np.abs(first)], axis=1)
-    assert places.measured(half)["ring"] == 0
-
-
-def test_sides_of_a_line_are_beyond_1() -> None:
-    found = places.measured(np.array([[[2.0], [3.0]], [[-0.5], [-2.0]]]))
-    assert (found["left"], found["right"]) == (0.25, 0.5) and "reliable" not in found
 
 
 def test_a_block_keeps_raw_places_as_float16_and_gives_their_row(tmp_path: Path) -> None:
@@ -111,36 +77,6 @@ def test_what_is_not_the_same_with_another_rounding_is_chance() -> None:
     assert row.startswith("| ant, whitening, four own starts (1 run) | ") and row.endswith(
         f" {found[name]['chance']:.0%} |".replace("%", " %")
     )
-
-
-def test_an_ant_in_bullet_is_compared_with_the_same_mutations_and_starts_of_the_replica() -> None:
-    here = np.random.default_rng(0).normal(0.0, 10.0, (30, 6, 2))
-    for sign in (1, -1):
-        name = "ant-maxent-authors-four-mujoco-seed9"
-        raw = {f"{name}-starts": here, f"{name}-bullet-starts": sign * here[:20, :4] + 50}
-        ((which, (bullet, replica)),) = heritability.in_both_engines(raw).items()
-        assert which == ("four", 9) and (replica["mutations"], replica["starts"]) == (20, 4)
-        assert bullet["share"] == pytest.approx(replica["share"], abs=0.01)
-        assert bullet["alike"] == pytest.approx(sign, abs=0.01)
-
-
-def test_what_is_passed_on_stands_beside_the_older_number_with_its_interval() -> None:
-    name, cells = "ant-maxent-authors-four-mujoco-seed9", ("realised", "realised_low", "realised_high")
-    measured = [
-        {"mean": mean, "engine": engine, **dict(zip(cells, values, strict=True))}
-        for mean, engine, values in (
-            (name, "bullet", ("0.3", "", "")),
-            (name, "mujoco", ("0.24", "", "")),
-            (f"{name}-again", "mujoco", ("0.25", "0.09", "0.42")),
-            ("ant-maxent-authors-mujoco-seed9", "bullet", ("0.1", "", "")),  # ranks: not measured again
-            (name.replace("9", "10"), "mujoco", ("0.2", "", "")),
-            (name.replace("9", "10") + "-again", "mujoco", ("0.1", "0.0", "0.2")),  # not in Bullet
-        )
-    ]
-    *_, row, last = tables.passed_on(measured).strip().splitlines()
-    assert row == "| whitening, four own starts, seed 9 | 24 % | 25 % (9 to 42) | 30 % |"
-    assert last == "| whitening, four own starts, seed 10 | 20 % | 10 % (0 to 20) | - |"
-    assert len(tables.passed_on(measured).strip().splitlines()) == 4
 
 
 def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ import nsr
 import numpy as np
 import pytest
 import quality
-import relatives as peers_relatives
-import robots
 from support.outcomes import outcomes
 from support.program import CHECKOUT, ees, python, run
 
@@ -88,18 +86,6 @@ def test_a_step_of_quality_is_the_noise_weighted_with_these_ranks() -> None:
             assert np.abs(expected).max() > 0.01
 
 
-def test_fronts_are_those_of_comparing_all_with_all_also_with_equal_numbers() -> None:
-    points = np.unique(np.random.default_rng(0).integers(0, 9, (60, 2)).astype(float), axis=0)
-    number = {i: place for place, front in enumerate(peeled(points)) for i in front}
-    assert quality.fronts(points).tolist() == [number[i] for i in range(len(points))]
-
-
-def test_neither_the_unit_of_the_fitness_nor_that_of_the_behavior_matters() -> None:
-    given = outcomes()
-    scaled = quality.weights_of(given.behavior / 32, given.fitness * 1024)
-    np.testing.assert_array_equal(quality.weights_of(given.behavior, given.fitness), scaled)
-
-
 def test_equal_individuals_have_equal_weights_and_failed_ones_none() -> None:
     given = outcomes()
     behavior, fitness = given.behavior.copy(), given.fitness.copy()
@@ -155,33 +141,6 @@ def test_the_updates_of_nsra_es_are_those_of_a_few_lines_with_a_loop_over_the_pa
         es.close()
 
 
-class Placed:
-    """A mean without a Strategy."""
-
-    def __init__(self, mean: float):
-        self.mean = np.array([mean])
-
-
-def search_of(places: Any, **rules: Any) -> nsr.Search:
-    behavior = np.asarray(places, float)[:, None]
-    return nsr.Search(lambda z: (behavior.copy(), behavior[:, 0]), [Placed(0.0) for _ in places], **rules)
-
-
-def test_a_mean_whose_rollout_failed_has_no_chance_and_is_not_archived() -> None:
-    search = search_of([1.0, np.nan, 3.0])
-    assert search.chances()[1] == 0 and search.archive.tolist() == [[1.0], [3.0]]
-    assert search.chances().sum() == pytest.approx(1) and search_of([2.0, 2.0]).chances().tolist() == [0.5, 0.5]
-
-
-def test_fitness_that_cancels_novelty_moves_nothing_and_failed_offspring_have_no_weight() -> None:
-    behavior = -np.arange(1.0, 7.0)[:, None]
-    search = search_of([0.0], neighbors=1)
-    assert not search.weights_of(behavior, behavior[:, 0]).any()
-    behavior[2] = np.nan
-    weights = search.weights_of(behavior, np.arange(6.0))
-    assert weights[2] == 0 and np.count_nonzero(weights) > 1 and np.isfinite(weights).all()
-
-
 def test_the_updates_of_es_maml_are_those_of_a_few_lines_with_a_loop_over_queries() -> None:
     def fitness(z: Any) -> float:
         return float(toy(z[None])[1][0])
@@ -200,30 +159,6 @@ def test_the_updates_of_es_maml_are_those_of_a_few_lines_with_a_loop_over_querie
             np.testing.assert_allclose(es_maml.step(es, toy, 3, STD, 7), values, rtol=1e-6)
             np.testing.assert_allclose(es.mean - mean, 0.5 * expected, rtol=1e-3, atol=1e-5)
             assert len(set(values)) == SIZE
-
-
-def test_half_of_the_pairs_have_each_direction_and_generations_differ() -> None:
-    drawn = [es_maml.directions(0, generation, 20) for generation in range(20)]
-    assert all((each[0::2] == each[1::2]).all() and each.sum() == 0 for each in drawn)
-    assert len({each.tobytes() for each in drawn}) > 10
-
-
-def test_failed_rollouts_are_never_better() -> None:
-    def task(z: Any) -> tuple[Any, Any]:
-        calls.append(z)
-        fitness = np.full(1, float(len(calls)) if len(calls) in (2, 4) else np.nan)
-        return fitness[:, None], fitness
-
-    calls: list[Any] = []
-    found, behavior, fitness = es_maml.climb(
-        task, np.zeros((1, 2), np.float32), np.ones(1), 4, 1.0, [np.random.default_rng(0)]
-    )
-    assert len(calls) == 5 and (found == calls[3]).all() and behavior[0, 0] == fitness[0] == 4
-
-
-def test_ranks_share_ties() -> None:
-    np.testing.assert_allclose(robots.ranked(np.array([3.0, 1.0, 3.0, 9.0])), [0, -0.5, 0, 0.5], atol=1e-15)
-    assert robots.ranked(np.array([3.0])).tolist() == [0.0]
 
 
 SMALL = ("--size", 6, "--generations", 3)
@@ -259,12 +194,3 @@ def test_a_program_goes_on_from_its_file_with_the_same_bits_on_any_number_of_ran
     digests(program, *words, "--generations", 2, "--out", saved, ranks=first)
     assert digests(program, *words, "--out", saved, ranks=second) == alone
     assert [path.name for path in inside.glob("search*")] == ["search.npz"]
-
-
-@pytest.mark.parametrize("name", peers_relatives.METHODS)
-def test_the_comparison_on_the_walker_trains_every_relative(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peers_relatives, "SIZE", 40)
-    monkeypatch.setattr(peers_relatives, "GENERATIONS", 2)
-    means = peers_relatives.trained(name, 0, 0.1)
-    assert len(means) == (4 if name in peers_relatives.RULES else 1) and np.isfinite(means).all()
-    assert (means != np.stack([peers_relatives.walker.start(1000 * k) for k in range(len(means))])).any()

@@ -20,10 +20,8 @@ sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each 
 
 import blocks
 import endpoints
-import page_tables as tables
 import results
 import results_figures
-from first_plan import all_tests, claim_table, examine
 from places import ring
 from plan import WORK
 from rules import second_plan
@@ -96,14 +94,6 @@ def test_every_number_that_names_its_source_has_its_value() -> None:
         assert len(quotes(text)) == len(re.findall(r"[\d%]<!--", text)), f"{page.name}: a mark is not read"
 
 
-def test_a_wrong_number_and_an_unknown_name_are_noticed() -> None:
-    text = "0.93<!-- a --> 1,200<!-- b --> 94 %<!-- a --> 93<!-- a % --> -0.1<!-- c -->"
-    assert wrong_quotes(text, {"a": 0.9312, "b": 1200.4}) == [
-        "a: 94 on the page, 93 in the files",
-        "c: -0.1 on the page, unknown in the files",
-    ]
-
-
 def test_numbers_with_decimals_in_running_text_name_their_source() -> None:
     given = {"0.94", "0.92", "0.83", "0.85", "1.00", "0.05", "0.005", "0.707", "0.1", "0.9", "22.5", "3.5", "7.854"}
     given |= {"0.2", "0.3"}  # the paper's numbers, settings, limits
@@ -127,27 +117,6 @@ def test_every_claim_of_the_first_plan_has_one_short_line_with_a_verdict() -> No
     verdicts = {"holds", "does not hold", "not decided", "not run"}
     assert len(lines) == len(WORK["claims"]) and all(len(line) == 6 and all(line) for line in lines)
     assert all(line[5] in verdicts or line[5].startswith("not decided (") for line in lines)
-
-
-def test_a_claim_whose_runs_are_not_complete_shows_no_p(rows: list[endpoints.Row]) -> None:
-    short = [row for row in rows if row["seed"] != "5"]
-    found = next(each for each in examine(short) if each.claim["name"] == "cheetah-sides")
-    assert found.verdict == "not decided (5 of 6 runs)"
-    assert "| - | not decided (5 of 6 runs) |" in claim_table([found])
-    assert all("| - | - | - | not decided (5 of 6 runs) |" in line for line in all_tests([found]).splitlines()[2:])
-
-
-def test_names_of_runs_do_not_clash(rows: list[endpoints.Row]) -> None:
-    assert len({row["run"] for row in rows}) == len(rows)
-    assert all(row["run"].startswith(row["robot"]) for row in rows)
-    assert {row["engine"] for row in rows if row["robot"].startswith("gymnasium")} == {"mujoco"}
-    assert {row["rules"] for row in rows} == {"text", "released", "other"}
-    assert all(bool(row["changed"]) == (row["rules"] == "other") for row in rows)
-
-
-def test_results_and_shelf_are_few_and_small_files() -> None:
-    files = [path for folder in (RESULTS, SHELF) for path in folder.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files) < 15e6 and len(files) < 68  # 13 KB a measurement: raw places
 
 
 @pytest.mark.slow
@@ -216,16 +185,6 @@ def test_the_ring_of_a_generation_is_that_of_all_its_offspring(ant: Path, tmp_pa
     assert run.metrics["correlation"][-1] == pytest.approx(np.corrcoef(run.last.T)[0, 1], rel=1e-3)
 
 
-def test_small_files_of_an_older_version_are_read_too(species: Path, tmp_path: Path) -> None:
-    folder = collect(species, tmp_path)
-    new, path = blocks.read_folder(folder), folder / "behaviors.npz"
-    with np.load(path) as file:
-        arrays = {f"thin_{name}": file[name][None] for name in ("behavior", "parent")}
-    np.savez(path, **arrays, **{f"full_{name[5:]}": array[:0] for name, array in arrays.items()})
-    old = blocks.read_folder(folder)
-    assert np.array_equal(old.last, new.last) and np.array_equal(old.component, new.component)
-
-
 def test_the_script_collects_and_packs_runs_with_adaptations_and_samples(
     cheetah: Path, finished: Path, tmp_path: Path
 ) -> None:
@@ -242,26 +201,6 @@ def test_the_script_collects_and_packs_runs_with_adaptations_and_samples(
         assert set(kept) == set(policy) and all(np.array_equal(kept[name], policy[name]) for name in policy)
     found = {row["run"]: row for row in endpoints.read(packed / "numbers.csv")}
     assert found[cheetah.stem]["adapt_left"] and found[sampled.stem]["kind"] == "sample"
-
-
-def test_adaptations_of_an_earlier_generation_belong_to_its_measurement(tmp_path: Path) -> None:
-    for name in ("adaptations", "run", "run-starts", "run-after30-starts"):
-        (tmp_path / name).mkdir()
-    for name, far in (("run", 40.0), ("run-after30", 20.0)):
-        found = json.dumps({"direction": "left", "evaluations/fitness": [far]})
-        (tmp_path / "adaptations" / f"{name}-adapt-left.json").write_text(found)
-    kept = {name: blocks.adaptation(tmp_path / name, "left")[2].tolist() for name in ("run", "run-after30-starts")}
-    assert kept == {"run": [40.0], "run-after30-starts": [20.0]}
-    assert not blocks.adaptation(tmp_path / "run-starts", "left")[0]
-    row = {"run": "run-after30-starts", "starts": "fixed", "rules": "released", "algorithm": "MaxEnt"}
-    assert tables.adaptation_kind(row) == ("released", "MaxEnt, 4 own starts", "30")
-    row = {"run": "run", "starts": "own", "rollouts": "4", "rules": "released", "algorithm": "MaxEnt"}
-    assert tables.adaptation_kind({**row, "generations": "100"}) == ("released", "MaxEnt, 4 own starts", "100")
-
-
-def test_pack_refuses_a_folder_without_small_files(tmp_path: Path) -> None:
-    with pytest.raises(results.ConfigError, match=r"run\.json"):
-        results.main(["pack", str(tmp_path), "--results", str(tmp_path / "out")])
 
 
 def test_every_policy_of_the_shelf_has_a_card_with_its_hashes_and_numbers(rows: list[endpoints.Row]) -> None:

@@ -114,13 +114,6 @@ def test_the_page_of_the_api_has_every_public_name_and_contracts_that_exist() ->
     assert all(hasattr(ees_mpi.contracts, name.partition(".")[2]) for name in names if "." in name)
 
 
-def test_the_page_of_the_api_has_every_member_of_a_strategy_with_ask_and_tell_first() -> None:
-    shown = make_site.FIRST["Strategy"]
-    public = {name for name in vars(ees_mpi.Strategy) if not name.startswith("_")}
-    assert shown[:2] == ("ask", "tell") and public <= set(shown)
-    assert set(shown) - public == {"sampled"}  # which the instance has
-
-
 def test_signatures_are_those_of_the_functions_and_not_of_their_wrappers() -> None:
     import griffe
 
@@ -131,33 +124,3 @@ def test_signatures_are_those_of_the_functions_and_not_of_their_wrappers() -> No
         found = package[name].parameters
         assert [each.name for each in found] == list(expected) and all(each.annotation for each in found)
         assert package[name].docstring.value.count("\n- `") == len(expected)
-
-
-def test_arguments_in_a_docstring_become_a_list() -> None:
-    text = "Do it.\n\nsize, std: of the\n    population; seed: of the run\nmore: than: that\n\nnames: no argument"
-    made = griffe_extension.as_list(text, ["size", "std", "seed", "more"])
-    listed = "- `size`, `std`: of the population\n- `seed`: of the run\n- `more`: than: that"
-    assert made == f"Do it.\n\n{listed}\n\nnames: no argument"
-    assert griffe_extension.as_list(text, []) == text
-
-
-def test_a_range_in_a_table_stays_on_one_line() -> None:
-    text = "| 29 (21 to 36) | 0.9 (-0.8<!-- a.low --> to 1.0<!-- a.high -->) |\n\nIt is 29 (21 to 36).\n"
-    expected = "| 29 (21&nbsp;to&nbsp;36) | 0.9 (-0.8&nbsp;to&nbsp;1.0) |\n\nIt is 29 (21 to 36).\n"
-    assert make_site.for_the_site(text) == expected
-
-
-def test_a_long_name_in_a_table_breaks_between_its_parts() -> None:
-    text = "| `ranks.mpi.MpiRanks.hand_out` | `short_name` |\n\n`ranks.mpi.MpiRanks.hand_out`\n"
-    made = make_site.for_the_site(text)
-    assert made == text.replace(
-        "`ranks.mpi.MpiRanks.hand_out` |", "<code>ranks.<wbr>mpi.<wbr>MpiRanks.<wbr>hand_<wbr>out</code> |"
-    )
-
-
-def test_a_list_after_a_paragraph_is_a_list_also_for_mkdocs() -> None:
-    text = "These:\n- a\n- b\n  more\n\n```\nx\n- y\n   - z\n```\n\nFirst:\n1. one\n   - part\n"
-    expected = (
-        text.replace("These:\n", "These:\n\n").replace("First:\n", "First:\n\n").replace("   - part", "    - part")
-    )
-    assert make_site.for_the_site(text) == expected
