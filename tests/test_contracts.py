@@ -21,8 +21,3 @@ def test_a_protocol_declares_what_has_no_default(protocol: type, base: type) -> 
     declared = {name for kind in kinds for name in {*vars(kind), *vars(kind).get("__annotations__", {})}}
     needed = {name for name, given in vars(base).items() if "NotImplementedError" in code_names(given)}
     assert {name for name in declared if name[0] != "_"} == needed != set()
-
-
-def test_programs_for_version_0_2_find_the_protocols() -> None:
-    for kind in ("Task", "Policy", "Population", "Optimizer"):
-        assert getattr(contracts, f"Own{kind}") is getattr(contracts, f"{kind}Plugin")

@@ -15,7 +15,6 @@ from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import plain
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar-EES", "maxent": "MaxEnt-EES", "maml": "MAML"}
-ALGORITHMS |= {"quality": "Quality-Evolvability ES", "nsr": "NSR-ES", "es-maml": "ES-MAML"}
 PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
     "evaluate": "rollouts",
     "gather": "waiting for all outcomes",

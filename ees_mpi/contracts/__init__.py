@@ -26,9 +26,6 @@ from ees_mpi.contracts.objectives import Memory, Objective
 from ees_mpi.contracts.populations import Optimizer, OptimizerPlugin, Population, PopulationPlugin
 from ees_mpi.contracts.tasks import Policy, PolicyPlugin, Task, TaskPlugin
 
-# The names of these Protocols up to version 0.2.0.
-OwnTask, OwnPolicy, OwnPopulation, OwnOptimizer = TaskPlugin, PolicyPlugin, PopulationPlugin, OptimizerPlugin
-
 __all__ = [
     "BatchEvaluator",
     "Closable",
@@ -42,10 +39,6 @@ __all__ = [
     "Objective",
     "Optimizer",
     "OptimizerPlugin",
-    "OwnOptimizer",
-    "OwnPolicy",
-    "OwnPopulation",
-    "OwnTask",
     "Pixels",
     "Placed",
     "Policy",

@@ -226,7 +226,6 @@ def read_policy(path: Path) -> StartingPoint:
         missing = [name for name in ("run_id", "objective", "state_sha256", "training_steps") if name not in about]
         if missing:
             raise ValueError(f"its note has no {missing[0]}")
-        about["path"] = Path(about["path"]).name  # older versions wrote the folder, too
         std, noted, config = float(about.pop("std")), about.pop("own_std", 0.0), str(arrays["config"])
         if not 0 < std <= 1e30:
             raise ValueError(f"its std is {std:g}; expected a number above 0")
@@ -244,8 +243,6 @@ def read_policy(path: Path) -> StartingPoint:
 def _observation_sums(arrays: Arrays) -> Floats:
     """Return the observation sums [1 + 2 O] of an exported policy."""
     expected = 1 + 2 * len(arrays["observation_mean"])
-    if "observation_sums" not in arrays:
-        raise ValueError("it has no observation_sums; an older version exported it, so export it again")
     sums = _finite(arrays, "observation_sums", np.float64)
     if sums.shape != (expected,):
         raise ValueError(f"its observation_sums are not {expected} numbers")

@@ -14,7 +14,7 @@ from ees_mpi.store.records import Columns, Entry
 
 ADVICE = "The rest can be read with open_run and h5py, and `train --from RUN.h5@G` starts from the mean of generation G"
 GROUPS = ("generations", "final", "sessions")
-LOST = "lost"  # in place of a state_sha256 that is damaged; version 0.2.0 could write it
+LOST = "lost"  # in place of a state_sha256 that is damaged
 TEXTS = ("run_id", "program", "created", "config", "noise_digest", "kind", "started_from", "first_state_sha256")
 
 

@@ -141,8 +141,7 @@ def _check_version(file: h5py.File, path: Path) -> None:
     if version == 0:
         raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
     if version != FORMAT_VERSION:
-        cure = "Update it" if version > FORMAT_VERSION else "An older version wrote the file, and can read it"
-        raise RunFileError(f"{path} has format {version}; this version of ees_mpi reads {FORMAT_VERSION}. {cure}")
+        raise RunFileError(f"{path} has format {version}; this version of ees_mpi reads format {FORMAT_VERSION}")
 
 
 def check_ours(path: Path) -> None:
