@@ -13,7 +13,7 @@ from support.program import done, ees, refusal, sets
 
 import ees_mpi
 from ees_mpi.analysis import video
-from ees_mpi.analysis.figures.catalog import FIGURES
+from ees_mpi.analysis.figures.catalog import FIGURES, suiting
 from ees_mpi.analysis.figures.curves import measure as measure_figure
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.heritability import describe
@@ -186,10 +186,11 @@ def test_a_figure_without_a_name_suits_the_behaviour(run: Path, measured: Path, 
     done("adapt", run, "--direction", "up", "--mutations", 2, "--evaluations", 1, "-o", "up.h5")
     expected = {run: "plane", Path("sample.h5"): "plane", measured: "measure", finished: "interference"}
     for path, name in expected.items():
-        assert done("figure", path).stdout == f"{name}.png\n" and Path(f"{name}.png").exists()
+        assert suiting([path]) == name
+    assert done("figure", "sample.h5").stdout == "sample.png\n" and Path("sample.png").exists()
+    assert done("figure", run, "sample.h5").stdout == done("figure", "plane", "sample.h5").stdout == "plane.png\n"
     said = done("figure", "up.h5", run, "-o", "both.png")
     assert said.stdout == "both.png\n" and said.stderr.count("note: up.h5 is left out") == 1
-    done("figure", "plane", run, "up.h5", "--label", "one", "-o", "labelled.png")
     for words in (["up.h5"], [], ["plane", "up.h5"]):
         failed = ees("figure", *words, "-o", "none.png")
         assert failed.returncode == 2 and "got no run file" in failed.stderr and not Path("none.png").exists()

@@ -65,9 +65,7 @@ def algorithm(name: str) -> str:
 
 
 def label(run: Run) -> str:
-    """Return the label of a run: the user's, or its algorithm, the number of its means, and where it started."""
-    if run.given_label:
-        return run.given_label
+    """Return the label of a run: its algorithm, or the user's, the number of its means, and where it started."""
     name, means = algorithm(subject(run).algorithm), run["mean"].shape[1]
     origin, engine = "" if is_study(run) else started_from(run), _engine(run)
     if means > 1:
@@ -83,33 +81,23 @@ def group_names(runs: Sequence[Run]) -> list[str]:
     labels = [label(run) for run in runs]
     configs = [settings(run.config.sections()) for run in runs]
     names = []
-    for run, name, config in zip(runs, labels, configs, strict=True):
+    for name, config in zip(labels, configs, strict=True):
         members = [other for other, same in zip(configs, labels, strict=True) if same == name]
         keys = differing(members)
         alike = [other for other in members if all(other.get(key) == config.get(key) for key in keys[:MAX_SETTINGS])]
         most = len(keys) if differing(alike) else MAX_SETTINGS
         words = [key.removesuffix(".name").replace("noise.", "noise ").rpartition(".")[2] for key in keys[:most]]
         shown = [f"{word} {config.get(key)}" for word, key in zip(words, keys, strict=False)]
-        names.append(name if run.given_label else ", ".join([name, *shown]))
+        names.append(", ".join([name, *shown]))
     return names
 
 
 def run_names(runs: Sequence[Run]) -> list[str]:
-    """Return a name for each run: the user's label, or its group and its seed; equal names also have the file's."""
-    groups = group_names(runs)
-    shared = _shared(runs, groups)
-    names = [
-        name if run.given_label and name not in shared else f"{name}, seed {run.config.run.seed}"
-        for run, name in zip(runs, groups, strict=True)
-    ]
-    shared = _shared(runs, names)
-    return [f"{name} ({run.path.name})" if name in shared else name for run, name in zip(runs, names, strict=True)]
-
-
-def _shared(runs: Sequence[Run], names: Sequence[str]) -> set[str]:
-    """Return the names that several files have."""
+    """Return a name for each run: its group and its seed; equal names also have the file's."""
+    names = [f"{name}, seed {run.config.run.seed}" for run, name in zip(runs, group_names(runs), strict=True)]
     files = {(name, run.path) for name, run in zip(names, runs, strict=True)}
-    return {name for name, count in Counter(name for name, _ in files).items() if count > 1}
+    count = Counter(name for name, _ in files)
+    return [f"{name} ({run.path.name})" if count[name] > 1 else name for run, name in zip(runs, names, strict=True)]
 
 
 def _engine(run: Run) -> str:

@@ -159,8 +159,8 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> No
             "--together"
         )
     if path.suffix != ".npz" and not request.mutations:
-        if request.std or request.settings:
-            raise ConfigError(f"{path}: --std and --set are for new mutations: add --mutations")
+        if request.settings:
+            raise ConfigError(f"{path}: --set is for new mutations: add --mutations")
         return replay_run(path, request, say)
     with tempfile.TemporaryDirectory() as folder:
         again = replace(request, generation=None, mutations=request.mutations or MUTATIONS)
@@ -178,7 +178,7 @@ def sampled(policy: Path, request: ReplayRequest, folder: Path) -> Path:
     of_file: dict[str, Any] = {"generation": request.generation, "trust": request.trust}
     settings = request.settings or on_cpu(policy, **of_file)
     count, out = needed if some else most, folder / f"{policy.stem}.h5"
-    wanted = SampleRequest(policy, count, out, std=request.std, settings=settings, **of_file)
+    wanted = SampleRequest(policy, count, out, settings=settings, **of_file)
     return sample(Ranks(), wanted, lambda line: None)
 
 

@@ -35,10 +35,10 @@ from ees_mpi.terminal import clock
 SIZE = (320, 240)  # of a picture that an environment draws
 SCENE = (1000, 560)  # of the picture of all robots
 TRAIL = 200  # points of a trail, about
-SHOWN = 8  # individuals on a page without pictures
+SHOWN = 8  # individuals
 
 
-def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int, trust: bool = False) -> Path:
+def write_report(paths: Sequence[Path], out: Path | None, trust: bool = False) -> Path:
     """Write the page of one or several run files; return its path.
 
     Code that a file names does not run without `trust`: the page then has no pictures, and says why.
@@ -50,14 +50,14 @@ def write_report(paths: Sequence[Path], out: Path | None, thumbnails: int, trust
         for run in runs:
             check_committed(run)
             run.check_all()
-        page = render(runs, thumbnails)
+        page = render(runs)
     with written(target, "w") as file:
         file.write(page)
     return target
 
 
-def render(runs: Sequence[Run], thumbnails: int) -> str:
-    """Return the page as text; `thumbnails`: so many extremes of one run act again in front of a camera."""
+def render(runs: Sequence[Run]) -> str:
+    """Return the page as text."""
     offspring.check_one_task(runs)
     run, done = runs[0], sum(member.complete for member in runs)
     study, row = is_study(run), "std" if is_study(run) else "generation"
@@ -73,7 +73,7 @@ def render(runs: Sequence[Run], thumbnails: int) -> str:
             unfinished = f"{run.generations} of {run.config.run.generations} generations"
             acting = "Extremes of" if run.config.population.has_individuals else "The mean after"
             last = f"Extremes at std {stds(run)[-1]:g}" if study else f"{acting} generation {run.generations - 1}"
-            sections[last] = _extremes(run, thumbnails)
+            sections[last] = _extremes(run)
             sections["Time"] = _times(run)
             with suppress(RunFileError, MissingExtra):  # not a file of `measure --starts`; no scipy
                 sections["Heritability"] = _columns(describe(run))
@@ -181,12 +181,12 @@ def _facts(run: Run, facts: dict[str, Any]) -> str:
     return f"<dl>{pairs}</dl>"
 
 
-def _extremes(run: Run, count: int) -> str:
+def _extremes(run: Run) -> str:
     """Return individuals of the last generation that differ most, with pictures if they can act again here."""
     last, note = run.generations - 1, "The individuals whose behaviours differ most. "
     choices = [Choice(run.generations)]  # the mean
     if run.config.population.has_individuals:
-        choices = [Choice(last, index) for index in offspring.extremes(offspring.positions(run, last), count or SHOWN)]
+        choices = [Choice(last, index) for index in offspring.extremes(offspring.positions(run, last), SHOWN)]
     else:
         note = "The rows of this run are tasks, so the mean is shown, before it adapts to any task. "
     if not choices:
@@ -194,15 +194,14 @@ def _extremes(run: Run, count: int) -> str:
     if (starts := run.config.task.rollouts) > 1:
         note += f"The numbers are means over {starts} starts. "
     pictures, figures = "", ""
-    if count:
-        try:
-            with closing(film(run, View(*SIZE))) as actor:
-                if isinstance(actor, Limbed):
-                    pictures, figures = _scene(run, actor, choices)
-                else:
-                    pictures, figures = _pictures(run, actor, choices)
-        except EesError as error:  # nothing to draw, code that does not run here, a population that has changed
-            note += f"No pictures: {error}. "
+    try:
+        with closing(film(run, View(*SIZE))) as actor:
+            if isinstance(actor, Limbed):
+                pictures, figures = _scene(run, actor, choices)
+            else:
+                pictures, figures = _pictures(run, actor, choices)
+    except EesError as error:  # nothing to draw, code that does not run here, a population that has changed
+        note += f"No pictures: {error}. "
     figures = figures or "".join(_figure(run, choice) for choice in choices)
     return f"<p class='faint'>{html.escape(note)}</p>{pictures}<div class='extremes'>{figures}</div>"
 

@@ -34,7 +34,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "report": ("ees-mpi report run.h5", "ees-mpi report a.h5 b.h5 c.h5 -o page.html"),
         "figure": (
             "ees-mpi figure --list",
-            'ees-mpi figure plane a.h5 b.h5 --label "std 0.02" --label "std 0.05" --title "Ant" -o ant.pdf',
+            "ees-mpi figure plane a.h5 b.h5 -o ant.pdf",
         ),
         "replay": (
             "ees-mpi replay run.h5 --extremes 8 --video run.mp4",

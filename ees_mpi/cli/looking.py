@@ -9,7 +9,7 @@ import click
 from ees_mpi import machine
 from ees_mpi.cli.options import command, echo
 from ees_mpi.commands import requests
-from ees_mpi.commands.arguments import FILE, RUN_OR_POLICY, Option, check_no_policy, path_of, whole
+from ees_mpi.commands.arguments import FILE, RUN_OR_POLICY, Option, check_no_policy, path_of
 from ees_mpi.commands.shelf import PREFIX
 from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import say
@@ -22,14 +22,14 @@ def figure(
     runs: requests.RunArguments = (),
     listing: Annotated[bool, Option("List the figures, and the runs that each needs.", usage="--list")] = False,
 ) -> None:
-    from ees_mpi.analysis.figures.catalog import draw, is_known, listed, suiting
+    from ees_mpi.analysis.figures.catalog import draw, is_known, listed
 
     if listing:
         echo("\n".join(listed()))
         return
     if name and not is_known(name) and (name.endswith(".h5") or name.startswith(PREFIX) or Path(name).exists()):
         runs, name = [check_no_policy(path_of(name)), *runs], ""
-    echo(str(draw(name or suiting(runs), runs, request)))
+    echo(str(draw(name, runs, request)))
 
 
 @command()
@@ -46,7 +46,6 @@ def replay(
 def report(
     runs: requests.RunArguments,
     out: Annotated[Path | None, Option("[default: RUN-report.html]", FILE, "-o, --out FILE.html")] = None,
-    thumbnails: Annotated[int, Option("Extremes to show.", whole(0, 64))] = 8,
     trust: requests.Trust = False,
 ) -> None:
     """Write a web page about a run, or about several.
@@ -56,7 +55,7 @@ def report(
     from ees_mpi.analysis.report import write_report
 
     machine.check_threads()
-    echo(str(write_report(runs, out, thumbnails, trust)))
+    echo(str(write_report(runs, out, trust)))
 
 
 class Sides(click.Command):

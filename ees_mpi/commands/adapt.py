@@ -170,12 +170,12 @@ def _to_adapt(config: Config, request: AdaptRequest, one_start: bool) -> Config:
     """Return the config of a run's mutations; that of the run, if its method adapts in another way."""
     check_kept(config, path_of(request.run))
     if config.method.name != "maml":
-        return offspring(config, request.mutations or MUTATIONS, request.std)
+        return offspring(config, request.mutations or MUTATIONS)
     if config.population.has_individuals:
         sample = f"is a sample of a {config.method.algorithm} run"
         raise RunFileError(f"{path_of(request.run)} {sample}; adapt the run itself")
-    if request.mutations is not None or request.std is not None or one_start:
-        options = f"--mutations, --std and --set {ROLLOUTS}"
+    if request.mutations is not None or one_start:
+        options = f"--mutations and --set {ROLLOUTS}"
         raise ConfigError(f"{options}: a {config.method.algorithm} run has no mutations; leave them out")
     return config
 

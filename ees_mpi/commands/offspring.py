@@ -118,7 +118,7 @@ def parent_of_run(
     return read_parent(ranks, source, lambda config, _: change(config), settings, **wanted)
 
 
-def offspring(config: Config, count: int, std: float | None) -> Config:
+def offspring(config: Config, count: int, std: float | None = None) -> Config:
     """Return the config of `count` offspring of a run."""
     run = msgspec.structs.replace(config.run, generations=1)
     population = config.population.offspring(count, std)

@@ -147,7 +147,6 @@ class AdaptRequest:
         Name | None, Option("Write the adapted policy, too, as `export --policy` does.", FILE, "--policy FILE.npz")
     ] = None
     generation: StateOf = None
-    std: Std = None
     settings: Annotated[
         Changes,
         Option(
@@ -224,14 +223,10 @@ class FigureRequest:
     Without NAME, the one that suits the behaviour: `ees-mpi figure RUN.h5`.
     """
 
-    out: Annotated[Path | None, Option("PNG, PDF or SVG.  [default: NAME.png]", FILE, "-o, --out FILE")] = None
+    out: Annotated[Path | None, Option("PNG, PDF or SVG.  [default: NAME.png, RUN.png]", FILE, "-o, --out FILE")] = None
     generation: Annotated[
         Sequence[int], Option("For figures of single generations; repeatable.", whole(), many=True)
     ] = ()
-    label: Annotated[
-        Sequence[str], Option("The name of a run in the figure; one for each file, in their order.", many=True)
-    ] = ()
-    title: Annotated[str, Option("Of the whole figure.")] = ""
     by: Annotated[str | None, Option("For sweep: a curve for each value of KEY.", usage="--by KEY")] = None
     metric: Annotated[
         str | None, Option("For sweep: what is drawn.  [default: the metric of progress lines]", usage="--metric M")
@@ -252,7 +247,6 @@ class ReplayRequest:
     mean: Annotated[bool, Option("The unperturbed mean(s); by default those after the last generation.")] = False
     generation: Generation = None
     mutations: Annotated[int | None, Option("So many new ones of the mean; of a policy 8 by default.", whole(2))] = None
-    std: Annotated[float | None, Option("Of these mutations.  [default: that of the config]", POSITIVE)] = None
     settings: EngineChanges = None
     video: Annotated[Path | None, Option("Film them; robots with trails.", FILE, "-o, --video FILE.mp4|gif")] = None
     together: Annotated[bool, Option("Draw the places of an environment, with trails, not its pictures.")] = False

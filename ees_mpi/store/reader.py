@@ -77,8 +77,6 @@ class Run(Mapping[str, Series]):
     the end if they are negative: -1 is the last one.
     """
 
-    given_label: str = ""  # by the user, for a figure
-
     __eq__ = object.__eq__  # a run is equal to itself only; no arrays are compared
     __hash__ = object.__hash__
 

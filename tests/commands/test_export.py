@@ -102,7 +102,7 @@ def test_one_of_several_means_must_be_chosen(species: Path, tmp_path: Path) -> N
 
 def test_adapt_writes_the_best_mutation_as_a_policy(walked: Path, tmp_path: Path) -> None:
     out, study = tmp_path / "left.npz", tmp_path / "a.h5"
-    words: dict[str, Any] = {"mutations": 3, "evaluations": 1, "out": study, "policy": out, "std": 0.3}
+    words: dict[str, Any] = {"mutations": 3, "evaluations": 1, "out": study, "policy": out}
     found = ees_mpi.adapt(walked, "left", **words)
     best = found.arrays["mutations/behavior"][found.attributes["best"]]
     with ees_mpi.measure(out, count=2) as measured, open_run(walked) as run:

@@ -112,13 +112,14 @@ def _note_unequal(runs: Sequence[Run]) -> None:
 
 
 def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
-    """Draw a figure from run files; return the path of the picture."""
+    """Draw a figure from run files; return the path of the picture. No name: the figure that suits the first run."""
+    alone, name = len(paths) == 1 and not name, name or suiting(paths)
     kind = ROBOTS.get(name, name)
     paths = [path for path in paths if not _skipped(path)]
     if not is_known(name):
         raise ConfigError(f"figure: {unknown(name, [*FIGURES, *ROBOTS])}")
-    recipe, labels = FIGURES[kind], request.label
-    target = request.out or Path(f"{name}.png")
+    recipe = FIGURES[kind]
+    target = request.out or (paths[0].with_suffix(".png") if alone else Path(f"{name}.png"))
     check_writable(target, "-o", FORMATS, paths)
     if not paths:
         raise ConfigError(f"figure {name} needs {recipe.needs}; got no run file")
@@ -126,21 +127,13 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         if getattr(request, option) != getattr(FigureRequest, option) and option not in recipe.options:
             able = ", ".join(other for other, recipe in FIGURES.items() if option in recipe.options)
             raise ConfigError(f"figure {name}: --{option} is for {able}")
-    if labels and len(labels) != len(paths):
-        expected = f"expected one for each of the {len(paths)} run files, in their order"
-        raise ConfigError(f"--label: {expected}; got {len(labels)}")
     with drawing(PLAIN), ExitStack() as stack:
         runs = [stack.enter_context(tell_missing(open_run(path))) for path in paths]
-        for run, text in zip(runs, labels, strict=bool(labels)):
-            run.given_label = text
         for run in runs if kind in OVER_GENERATIONS else ():
             check_training(run)
         if kind == "measure":
             _note_unequal(runs)
         figure = recipe.draw(runs, *(getattr(request, option) for option in recipe.options))
-        if request.title:
-            figure.set_figheight(figure.get_figheight() + 0.3)  # room for it
-            figure.suptitle(request.title, fontsize=10)
         with replaced(target) as fresh:
             figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)
     return target

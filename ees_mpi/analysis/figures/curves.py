@@ -69,7 +69,7 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         offspring.check_generation(run, None)
         origin = labels.started_from(run)
         lines = groups.setdefault(run.config.task.heading % 360, {})
-        name = run.given_label or (f"from {origin}" if origin else RANDOM)
+        name = f"from {origin}" if origin else RANDOM
         lines.setdefault(name, []).append(run["fitness_mean"][:])
     origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
     figure, panels = style.grid(len(groups), 3, 2.4, sharey=True)

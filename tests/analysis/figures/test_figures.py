@@ -35,12 +35,10 @@ INGREDIENTS = {
 }
 
 
-def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int], labels: Sequence[str] = ()) -> list[Any]:
+def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int]) -> list[Any]:
     """Draw a figure and return its panels, colour bars and empty places left out."""
     with drawing(), ExitStack() as stack:
         runs = [stack.enter_context(open_run(path)) for path in paths]
-        for run, label in zip(runs, labels, strict=False):
-            run.given_label = label
         figure = FIGURES[name].draw(runs, *generations)
         figure.canvas.draw()
     return [axes for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
@@ -172,18 +170,3 @@ def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(zoo: Zoo) 
     (panel,) = panels_of("sweep", paths)  # the key in which they differ, the metric of progress lines
     assert panel.get_ylabel().startswith("entropy") and len(panel.lines) == 2
     draw_curves(panel, {"flat": [np.array([-np.inf, 1.0])] * 2}, ["flat"])  # without a warning of numpy
-
-
-def test_labels_and_a_title_of_the_user_are_drawn_and_counted(zoo: Zoo, folder: Path) -> None:
-    runs = [zoo["ant"], zoo["ant1"]]
-    panels = panels_of("plane", runs, (), labels=["first", "second"])
-    assert [axes.get_title() for axes in panels] == ["(a) first", "(b) second"]
-    (panel,) = panels_of("locomotion", runs, labels=["both", "both"])
-    names = [text.get_text() for text in panel.figure.legends[0].get_texts()]
-    assert names == ["both, mean of 2 runs", "band: one sd of the runs either way"]
-    out = folder / "labelled.svg"
-    words = ["--label", "first <&>", "--label", r"$\frac$", "--title", "Two ants"]
-    assert ees("figure", "ant", *runs, *words, "-o", out).returncode == 0
-    assert "Two ants" in out.read_text() and "first &lt;&amp;&gt;" in out.read_text()
-    code, line = refused("figure", "ant", *runs, "--label", "one", "-o", "x.png")
-    assert code == 2 and "expected one for each of the 2 run files, in their order; got 1" in line

@@ -132,7 +132,7 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
     assert [[row[name] for name in ("std", "heritable", "share")] for row in rows] == [
         [pytest.approx(row[name]) for name in ("std", "heritable", "share")] for row in printed["stds"]
     ]
-    done("report", tmp_path / "one.h5", "--thumbnails", 0)
+    done("report", tmp_path / "one.h5")
     page = (tmp_path / "one-report.html").read_text()
     assert "<h2>Heritability</h2>" in page and "<dd>0.02, 0.5</dd>" in page
     assert "<h2>By std</h2>" in page and "<h2>Extremes at std 0.5</h2>" in page and ">std</label>" in page

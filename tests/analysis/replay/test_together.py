@@ -99,8 +99,8 @@ def test_new_mutations_of_a_run_are_drawn_together_with_the_bits_of_a_sample(ant
     of_sample = done("replay", tmp_path / "sample.h5", "--individual", 3).stdout.splitlines()[0].replace(SAME, AGAIN)
     of_sample = of_sample.replace("generation 0, individual 3", "mutation 3")
     assert of_sample in printed.splitlines()
-    other = done("replay", ant, "--mutations", 5, "--set", "task.engine=mujoco", "--std", 0.5, *options).stdout
-    assert other.count(AGAIN) == 5 and of_sample not in other
+    other = done("replay", ant, "--mutations", 5, "--set", "task.engine=mujoco", *options).stdout
+    assert other.count(AGAIN) == 5
 
 
 def test_individuals_of_a_file_are_drawn_together_for_so_many_seconds(cheetah: Path, tmp_path: Path) -> None:

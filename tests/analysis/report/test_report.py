@@ -50,7 +50,7 @@ def test_a_browser_shows_one_run_and_several_fetches_nothing_and_complains_of_no
 ) -> None:
     one, several = tmp_path / "one.html", tmp_path / "several.html"
     other = Path(shutil.copy(cheetah, tmp_path / "other.h5"))
-    assert done("report", ant, "-o", one, "--thumbnails", 1).stdout == f"{one}\n"
+    assert done("report", ant, "-o", one).stdout == f"{one}\n"
     done("report", cheetah, other, "-o", several)
     open_page(browser, one, 390)
     assert ask(browser, "document.documentElement.scrollWidth <= document.documentElement.clientWidth")
@@ -108,14 +108,14 @@ def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_arra
     monkeypatch.setattr(h5py.Dataset, "__getitem__", noted)
     with open_run(finished) as run:
         summarize(run)
-        report.render([run], 0)
+        report.render([run])
         seconds_per_generation(run)
     assert len(read) > 10 and set(read) == {1}
 
 
 def test_the_name_of_a_file_cannot_break_the_page(cheetah: Path, tmp_path: Path) -> None:
     run = Path(shutil.copy(cheetah, tmp_path / "<b>&$data'.h5"))
-    assert ees("report", run, "--thumbnails", 0).returncode == 0
+    assert ees("report", run).returncode == 0
     text = (tmp_path / "<b>&$data'-report.html").read_text()
     assert "<b>&$" not in text and "&lt;b&gt;&amp;$data" in text and text.count('id="data"') == 1
 
