@@ -1,6 +1,6 @@
 """The paper's walking tasks, `cheetah` and `ant`, on one of two engines: the behaviour is the final position.
 
-Gajewski et al. 2019, sections 5.2 and 5.3. `behavior_steps` adds the positions at other steps (supplement S1.2).
+Gajewski et al. 2019, sections 5.2 and 5.3. `behavior_steps` adds the positions at other steps (supplement S5).
 
     bullet   the paper's physics: on CPUs, with the bits of the ready-made environments
     mujoco   the same robots rebuilt in MuJoCo with the numbers that Bullet uses ("Bullet replica"): on CPUs or a GPU
