@@ -59,7 +59,7 @@ def begin_start(minutes: float) -> None:
     """Limit the time until MPI has started on all ranks, and die with the launcher; without a launcher do nothing."""
     if launched()[0]:
         # Ranks that compute would outlive a killed mpirun.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        _die_with_parent()
         arm(60 * minutes)
 
 
@@ -167,6 +167,26 @@ def note_stops() -> None:
     if any(signal.getsignal(number) is not _note for number in numbers):
         NOTED.clear()
         _HANDLERS.update({number: signal.signal(number, _note) for number in numbers})
+
+
+def _begin_child() -> None:
+    """Let a process that code of the user forks during a run, such as a worker of a pool, end by SIGTERM and with us.
+
+    A pool ends its workers by SIGTERM; noted, it would wait for them for ever. Ctrl-C and SIGUSR1 may reach all processes
+    of a job, and stop it after the present rollouts, which need their workers.
+    """
+    if signal.getsignal(signal.SIGTERM) is _note:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGUSR1):
+            signal.signal(number, signal.SIG_IGN)
+        _die_with_parent()
+
+
+os.register_at_fork(after_in_child=_begin_child)
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def act_on_stops() -> None:

@@ -1,7 +1,10 @@
 """This process: who started it, by what launchers leave in the environment; and its time limit."""
 
+import ctypes
 import importlib
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -103,6 +106,24 @@ def test_a_single_process_that_python_calls_has_no_time_limit_under_mpirun_eithe
     two = ees(program, "has_a_stall_limit", tmp_path / "2", ranks=2)
     assert one.returncode == two.returncode == 0, one.stderr + two.stderr
     assert one.stdout.count(" False\n") == 1 and two.stdout.count(" True\n") == 2, one.stdout + two.stdout
+
+
+def _handlers_and_death_signal() -> list[object]:
+    death = ctypes.c_int()
+    ctypes.CDLL(None).prctl(2, ctypes.byref(death))  # PR_GET_PDEATHSIG
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+    return [*(signal.getsignal(number) for number in numbers), death.value]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_a_task_forks_ends_by_sigterm_and_with_its_parent() -> None:
+    process.note_stops()
+    try:
+        with multiprocessing.get_context("fork").Pool(1) as pool:
+            found = pool.apply(_handlers_and_death_signal)
+    finally:
+        process.act_on_stops()
+    assert found == [signal.SIG_DFL, signal.SIG_IGN, signal.SIG_IGN, signal.SIGKILL]
 
 
 def test_last_messages_come_one_after_the_other_also_above_rank_16() -> None:

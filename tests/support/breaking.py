@@ -3,6 +3,7 @@
 import atexit
 import ctypes
 import math
+import multiprocessing
 import os
 import signal
 import time
@@ -70,6 +71,9 @@ class Breaking(Base):
             case "shout":
                 os.write(1, b"to stdout") and os.write(2, b"to stderr")
                 os.kill(os.getpid(), signal.SIGKILL)
+            case "pool":
+                with multiprocessing.get_context("fork").Pool(1) as pool:
+                    return Outcome(self.at, (pool.apply(abs, (value,)),), value, 1)
             case "hang":
                 time.sleep(600)
             case "loop":
