@@ -64,9 +64,8 @@ def test_two_commands_with_one_output_lose_no_result(
     shutil.copy(run, "first.h5")
     code, line = refusal(*words, "--out", "first.h5")
     (second,) = Path().glob("first-*.h5")
-    assert code == 3 and line.endswith(
-        f"first.h5 exists now: another process has written it; this result is in {second}"
-    )
+    assert code == 3 and "first.h5 exists now: another process has written it; this result is in " in line
+    assert line.endswith(second.name)
     assert Path("first.h5").read_bytes() == run.read_bytes() and info(second)["population_size"] == 2
 
 

@@ -187,6 +187,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
 
     named: the user's file, for messages
     """
+    place = request.video and request.video.absolute()  # code of the user may change the present folder
     with tell_missing(open_run(path, request.trust)) as run:
         run.path = named or path
         run.check_last()
@@ -202,7 +203,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
                 replayed = [result for _, result in recorded]
             else:
                 replayed = [evaluate(run, actor, choice) for choice in choices]
-        if request.video:
+        if request.video and place:
             sheet: video.Sheet | Scene
             if in_scene:
                 sheet = scene(run, recorded, every * step, request.size or SCENE)
@@ -210,7 +211,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
                 sheet = video.Sheet([_film_of(run, frames, result) for frames, result in recorded], *size)
             fps = request.speed / (every * step)
             with Counter(sheet.count, "frame", "writing") as bar:
-                video.write(request.video, sheet.frames(), f"{sheet.width}x{sheet.height}", fps, bar.update)
+                video.write(place, sheet.frames(), f"{sheet.width}x{sheet.height}", fps, bar.update)
             say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
     for result in replayed:
         say(result.line("its first evaluation, a moment ago" if request.mutations else "the file"))

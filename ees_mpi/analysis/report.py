@@ -45,13 +45,14 @@ def write_report(paths: Sequence[Path], out: Path | None, trust: bool = False) -
     """
     target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
     check_writable(target, "-o", (".html",), paths)
+    place = target.absolute()  # code of the user, which draws individuals, may change the present folder
     with ExitStack() as stack:
         runs = [stack.enter_context(tell_missing(open_run(path, trust))) for path in paths]
         for run in runs:
             check_committed(run)
             run.check_all()
         page = render(runs)
-    with written(target, "w") as file:
+    with written(place, "w") as file:
         file.write(page)
     return target
 

@@ -41,7 +41,7 @@ def resume(
 
     prepare = partial(reopen, path_of(run), generations, force, trust=trust)
     limit = partial(stall_minutes, path_of(run))
-    curves = Path(tensorboard) if tensorboard else None
+    curves = Path(tensorboard).absolute() if tensorboard else None
     run_on_ranks(partial(run_session, prepare_run=prepare, stall_minutes=limit, max_hours=max_hours, curves=curves))
 
 
@@ -99,6 +99,8 @@ def measure(
     if request.target in figures.values():
         raise ConfigError(f"-o {request.out}: expected the name of an HDF5 file; the figure {picture} stands beside it")
 
+    folder = Path.cwd()  # code of the user may change it
+
     def job(world: "ranks.Ranks") -> None:
         from ees_mpi.commands.offspring import measure
 
@@ -112,12 +114,12 @@ def measure(
             out = measure(world, request, say)
         with world.together():
             if world.is_root:
-                _show(out, figures, cell, as_json)
+                _show(out, folder, figures, cell, as_json)
 
     run_on_ranks(job)
 
 
-def _show(measured: Path, figures: dict[str, Path], cell: float | None, as_json: bool) -> None:
+def _show(measured: Path, folder: Path, figures: dict[str, Path], cell: float | None, as_json: bool) -> None:
     """Print the tables of a file of `measure`, and draw its figures beside it."""
     from ees_mpi.analysis.figures.catalog import draw
     from ees_mpi.analysis.labels import label
@@ -140,9 +142,9 @@ def _show(measured: Path, figures: dict[str, Path], cell: float | None, as_json:
         echo(line)
     try:
         sides = {"measure": cell, "starts": requests.FigureRequest.cell}
-        asked = {name: requests.FigureRequest(path, cell=sides[name]) for name, path in figures.items()}
-        drawn = [draw(name, [measured], request) for name, request in asked.items()]
-        for path in [] if as_json else drawn:
+        for name, path in figures.items():
+            draw(name, [measured], requests.FigureRequest(folder / path, cell=sides[name]))
+        for path in [] if as_json else figures.values():
             echo(str(path))
     except MissingExtra as error:
         (say_on_stderr if as_json else echo)(f"no figure: {error}")

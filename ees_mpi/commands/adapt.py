@@ -82,12 +82,13 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     run, direction = path_of(request.run), str(request.direction)
     with ranks.together():
         angle = angle_of(direction)
-    out = Path(request.out or output_beside(run, f"-adapt-{direction_name(angle)}.h5"))
+    target = Path(request.out or output_beside(run, f"-adapt-{direction_name(angle)}.h5"))
+    out = target.absolute()  # code of the user may change the present folder
     check_target(ranks, run, out, request.overwrite)
     with ranks.together():
         one_start, settings = _split(changes_of(request.settings))
     parent = parent_of_run(ranks, request, run, lambda config: _to_adapt(config, request, one_start), settings)
-    task, policy = parent.config.task, None if request.policy is None else Path(request.policy)
+    task, policy = parent.config.task, None if request.policy is None else Path(request.policy).absolute()
     with ranks.together():
         if policy and ranks.is_root:
             check_policy(policy, task, run, request.overwrite, "--policy")
@@ -129,13 +130,14 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
                 _write_policy(policy, task, parent, adapted)
             said, mean = adapted.sentence.format(direction=direction), np.nanmean(scores["fitness"])
             starts = f"{request.evaluations} other start{'s' * (request.evaluations > 1)}"
-            say(f"{out}: {said}; from {starts} it went {mean:.3f} on average")
+            say(f"{target}: {said}; from {starts} it went {mean:.3f} on average")
             if mean <= 0:
                 right = f"{(scores['fitness'] > 0).sum()} of {request.evaluations}"
                 away = f"on average it does not go towards {direction} from other starts ({right} do)"
                 say(f"note: {away}; ees-mpi docs heritability says why, and what helps")
             if policy:
-                say(f"{policy}: the adapted policy; `ees-mpi docs own_environment` has the lines of numpy that load it")
+                loads = "`ees-mpi docs own_environment` has the lines of numpy that load it"
+                say(f"{request.policy}: the adapted policy; {loads}")
             elif isinstance(task, PolicyTask):
                 say("The adapted policy is not kept; the same command with --policy FILE.npz --overwrite writes it")
     return out

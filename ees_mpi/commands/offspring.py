@@ -77,7 +77,8 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     """Evaluate new offspring, and write a run file of one generation; return its path."""
     check_same(ranks, request, "count", "component")
     run = path_of(request.run)
-    out = Path(request.out or shelf.output_beside(run, "-sample.h5"))
+    named = Path(request.out or shelf.output_beside(run, "-sample.h5"))
+    out = named.absolute()  # code of the user may change the present folder
     check_target(ranks, run, out, request.overwrite)
     settings = changes_of(request.settings)
     parent = parent_of_run(ranks, request, run, lambda config: offspring(config, request.count, request.std), settings)
@@ -88,7 +89,7 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
             drawn = replace(drawn, parent=np.full(request.count, component, np.int32))
     evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say, request.overwrite)
     if ranks.is_root:
-        say(f"{out}: {request.count} mutations of generation {parent.about['generation']} of {shelf.shown(run)}")
+        say(f"{named}: {request.count} mutations of generation {parent.about['generation']} of {shelf.shown(run)}")
     return out
 
 
@@ -128,7 +129,7 @@ def offspring(config: Config, count: int, std: float | None = None) -> Config:
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation; return its path."""
     check_same(ranks, request, "std", "starts")
-    policy, out = policy_of(request.policy, request), request.target
+    policy, out = policy_of(request.policy, request), request.target.absolute()
     if request.task and request.task.endswith(".toml"):
         beside(request.task)  # on every rank: rank 0 alone reads the file
     named = request.policy if isinstance(request.policy, str) else ""
@@ -158,7 +159,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     evaluate(ranks, parent, drawn, rows, out, say, request.overwrite)
     if ranks.is_root:
         of_all = f"each of {len(stds)} stds" if len(stds) > 1 else f"std {stds[0]:g}"
-        say(f"{out}: {request.count} mutations of {shelf.shown(named) if named else 'the policy'} at {of_all}")
+        of_what = shelf.shown(named) if named else "the policy"
+        say(f"{request.target}: {request.count} mutations of {of_what} at {of_all}")
     return out
 
 

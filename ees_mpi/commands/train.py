@@ -35,7 +35,7 @@ def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[
     if not start and (request.layers or request.normaliser or request.activation):
         raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")
     run = RunToTrain(source, settings, out, start, request.resume, request.overwrite, request.force, request.trust)
-    curves = None if request.tensorboard is None else Path(request.tensorboard)
+    curves = None if request.tensorboard is None else Path(request.tensorboard).absolute()
     return partial(
         session.run_session,
         prepare_run=run.prepare,

@@ -172,8 +172,8 @@ def note_stops() -> None:
 def _begin_child() -> None:
     """Let a process that code of the user forks during a run, such as a worker of a pool, end by SIGTERM and with us.
 
-    A pool ends its workers by SIGTERM; noted, it would wait for them for ever. Ctrl-C and SIGUSR1 may reach all processes
-    of a job, and stop it after the present rollouts, which need their workers.
+    A pool ends its workers by SIGTERM; if they only noted it, the pool would wait for them for ever. Ctrl-C and SIGUSR1
+    may reach all processes of a job, and stop it after the present rollouts, which need their workers.
     """
     if signal.getsignal(signal.SIGTERM) is _note:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

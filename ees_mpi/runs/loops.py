@@ -89,7 +89,7 @@ class Recording:
     def new(cls, name: str | os.PathLike[str], state: State, overwrite: bool) -> "Recording":
         """Check that a new file can be written, and prepare it; it is not made yet."""
         check_no_folder("record", name)
-        path = Path(name)
+        path = Path(name).absolute()  # the loop of the user may change the present folder
         check_folder(path)
         if overwrite:
             check_ours(path)

@@ -88,9 +88,9 @@ def run_session(
             say(f"warning: {warning}")
         if not ranks.any(prepared is not None and prepared.finished):
             if prepared and config.noise.size >= LARGE_TABLE and config.method.name != "maml":
-                say(f"{prepared.path}: a table of {config.noise.size:,} random numbers is being made")
+                say(f"{prepared.named}: a table of {config.noise.size:,} random numbers is being made")
             with closing(_opened(ranks, config)) as job:
-                ranks.run_file = Path(received["path"]).absolute()
+                ranks.run_file = Path(received["path"])
                 _train(job, State.from_arrays(received["state"]), prepared, callback, curves)
         with ranks.together():
             release(fold=True)
@@ -110,7 +110,7 @@ def run_session(
         raise
     if prepared:
         count = prepared.config.run.generations
-        say(f"{prepared.path}: {count} generation{'s' * (count > 1)}, complete")
+        say(f"{prepared.named}: {count} generation{'s' * (count > 1)}, complete")
     if callback:
         callback.check(ranks)
     return Path(received["path"])
@@ -211,7 +211,7 @@ def _greet(ranks: Ranks, prepared: PreparedRun) -> None:
     size = config.population.size
     workers = f"{ranks.size} rank{'s' * (ranks.size > 1)} on {ranks.nodes} node{'s' * (ranks.nodes > 1)}"
     rollouts = size * config.task.rollouts * config.method.rollouts
-    said = f"{prepared.path}: generations {first} to {config.run.generations} begin on {workers}"
+    said = f"{prepared.named}: generations {first} to {config.run.generations} begin on {workers}"
     say(f"{said}, with {rollouts:,} rollout{'s' * (rollouts > 1)} each")
     for note in config.notes:
         say(f"note: {note}")

@@ -35,7 +35,8 @@ from ees_mpi.terminal import say
 class PreparedRun:
     """A run prepared by rank 0. An existing file is locked; a new one is created by `open()`."""
 
-    path: Path
+    path: Path  # absolute, because code of the user may change the present folder
+    named: Path  # as the user wrote it
     config: Config
     state: Arrays
     sessions: list[dict[str, Any]] = field(default_factory=list)  # of an existing file
@@ -80,8 +81,10 @@ class RunToTrain:
 
     def prepare(self) -> PreparedRun:
         """Prepare the run, on rank 0."""
+        folder = Path.cwd()
         config = load(self.source, self.settings, self.trust)
-        path = self._path(config)
+        named = self._path(config)
+        path = folder / named
         check_folder(path)
         if self.start and ":" not in str(self.start):
             check_not_input(path, "--out", [starting_point.parse(str(self.start))[0]])
@@ -92,20 +95,20 @@ class RunToTrain:
             check_ours(path)
             cure = "use --resume to continue it, --overwrite to start again, -o for another file"
             cure += " (in Python: resume=True, overwrite=True, out=...)"
-            raise RunFileError(f"{path} exists already; {cure}")
+            raise RunFileError(f"{named} exists already; {cure}")
         begin = starting_point.load(self.start, trust=self.trust) if self.start else None
         if begin and begin.foreign:
             config = policy_fit.fitted(config, begin.foreign)
         configs.check(config)
         if path.exists() and not self.overwrite and self.resume:
             try:
-                return reopen(path, config.run.generations, self.force, config, begin, self.trust)
+                return replace(reopen(path, config.run.generations, self.force, config, begin, self.trust), named=named)
             except ConfigError:  # perhaps the command was corrected after its first generation had failed
                 if has_results(path):
                     raise
         elif self.resume:
-            config = replace(config, notes=(*config.notes, f"there is no {path} to resume: a new run begins"))
-        return self._new(path, config, begin)
+            config = replace(config, notes=(*config.notes, f"there is no {named} to resume: a new run begins"))
+        return self._new(path, named, config, begin)
 
     def _path(self, config: Config) -> Path:
         if self.out or isinstance(self.source, Path):
@@ -114,7 +117,7 @@ class RunToTrain:
             raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
         return Path(file_name(self.source, config.run.seed))
 
-    def _new(self, path: Path, config: Config, begin: StartingPoint | None) -> PreparedRun:
+    def _new(self, path: Path, named: Path, config: Config, begin: StartingPoint | None) -> PreparedRun:
         """Prepare a new run."""
         if isinstance(self.source, Path):
             configs.check_kept(config, self.source)
@@ -130,7 +133,7 @@ class RunToTrain:
                 config = replace(config, notes=(*config.notes, changed))
         first = state.arrays()
         create = partial(RunWriter.create, path, config, first, self.overwrite, self.force, started_from=note)
-        return PreparedRun(path, config, first, create=create)
+        return PreparedRun(path, named, config, first, create=create)
 
 
 def load(source: Source | Path, settings: Sequence[Setting], trust: bool = False) -> Config:
@@ -165,6 +168,7 @@ def reopen(
     config: replaces that of the file, and must describe the same run
     start: of the option `--from`; the file must have begun from it
     """
+    named, path = path, path.absolute()
     with open_run(path, trust, allow_damaged_journal=True) as run:
         configs.check_kept(run.config, path)
         if is_study(run):
@@ -182,11 +186,11 @@ def reopen(
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
             tell_missing(run)
-            return PreparedRun(path, config, run.state_arrays())
+            return PreparedRun(path, named, config, run.state_arrays())
         config.method.try_out(config.task, config.population)
         _check_same_sizes(run, config)
     writer, contents = RunWriter.resume(path, config, force)
-    return PreparedRun(path, config, contents.state, contents.sessions, writer)
+    return PreparedRun(path, named, config, contents.state, contents.sessions, writer)
 
 
 def begin_session(

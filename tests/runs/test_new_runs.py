@@ -1,12 +1,14 @@
 """The start of a run: the checks before it makes its file, and the one rank that opens that file."""
 
 import json
+import os
 import shutil
 import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support import own_tasks, program, random_parts
 from support.program import TESTS, TINY, done, forget_modules, info, python, refusal, run, sets
@@ -198,3 +200,44 @@ def test_a_run_does_not_go_on_with_moments_of_another_shape_that_numpy_would_bro
     with pytest.raises(ees_mpi.ConfigError, match=r"`moments/norm` has the shape \(1, 1\) in .* and \(\) here"):
         ees_mpi.train(out, resume=True, generations=9, trust=True)
     assert out.read_bytes() == before
+
+
+MOVES = """
+import os, tempfile
+
+def away(z):
+    os.chdir("/")
+    return z
+
+def gone(z):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+    return z
+"""
+
+
+@pytest.mark.parametrize("how", ["away", "gone"])
+def test_code_that_changes_the_present_folder_does_not_move_the_output(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget_modules()
+    monkeypatch.chdir(tmp_path)
+    Path("moves.py").write_text(MOVES)
+    Path("config.toml").write_text(
+        f'task = {{name = "function", function = "moves:{how}", parameters = 2, behavior_dim = 2}}\n'
+        'population = {size = 8, std = 0.1}\nobjective.name = "maxvar"\nrun.generations = 2\nnoise.size = 500\n'
+    )
+    for words in (
+        ("train", "config.toml", "-o", "run.h5"),
+        ("resume", "run.h5", "--generations", 3, "--trust"),
+        ("sample", "run.h5", "--count", 2, "--trust", "-o", "sample.h5"),
+        ("report", "run.h5", "--trust", "-o", "report.html"),
+    ):
+        done(*words)
+        os.chdir(tmp_path)
+    names = ["config.toml", "moves.py", "report.html", "run.h5", "sample.h5"]
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == names
+    with ees_mpi.Strategy(np.zeros(2), "maxvar", size=4, std=0.1, record="loop.h5") as es:
+        os.chdir("/")
+        es.tell(es.ask())
+    assert (tmp_path / "loop.h5").exists()
