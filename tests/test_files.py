@@ -105,12 +105,9 @@ def test_a_file_that_another_process_has_written_in_the_meantime_is_not_replaced
     "words",
     [
         ["train", "interference-maxvar", *sets(*TINY, "run.generations=1"), "--out", "new/new/x.h5"],
-        ["sample", "RUN", "--count", "2", "--out", "new/new/x.h5"],
         ["measure", "RUN", "--count", "2", "--std", "0.1", "-o", "new/new/x.h5"],
-        ["adapt", "RUN", "--direction", "left", "--mutations", "2", "--evaluations", "1", "--out", "new/new/x.h5"],
         ["export", "RUN", "--csv", "-o", "new/new/x.csv"],
         ["figure", "plane", "RUN", "-o", "new/new/x.png"],
-        ["report", "RUN", "-o", "new/new/x.html"],
     ],
     ids=lambda words: words[0],
 )

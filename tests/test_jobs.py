@@ -2,17 +2,13 @@
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
-from collections import Counter
 from functools import cache
 from pathlib import Path
-from unittest import mock
 
 import pytest
-from support import slurm
 from support.breaking import breaking
 from support.program import BIN, CHECKOUT, MPIRUN, TIMEOUT, TINY, done, ees, environment, info, sets
 from support.run_files import assert_same_bits
@@ -30,7 +26,6 @@ OUT = ["--out", "run.h5"]
 WORKS = 'while [ "$1" != ees-mpi ]; do shift; done\nexec "$@"'  # a launcher of one rank, which gets its signals
 SLURM = {"SLURM_JOB_ID": "77", "SLURM_JOB_NUM_NODES": "1"}
 TASK = {**SLURM, "SLURM_ARRAY_JOB_ID": "70", "SLURM_ARRAY_TASK_ID": "3"}
-SCRIPTS = sorted(JOBS.glob("*.slurm"))
 
 
 class Place:
@@ -80,15 +75,6 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
-
-
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_a_job_script_is_short_and_reads_no_other_script(script: Path) -> None:
-    text = script.read_text()
-    code = [line for line in text.splitlines() if not line.startswith("#")]
-    assert len(text.splitlines()) < 60 and not [line for line in code if re.match(r"\s*(\.|source) ", line)]
-    assert text.count("=your-account\n") == text.count("=your-partition\n") == 1
-    subprocess.run(["bash", "-n", str(script)], check=True)
 
 
 @pytest.mark.slow
@@ -257,52 +243,6 @@ def test_every_run_of_the_plan_has_a_config_that_can_be_read_and_a_start_that_co
     assert len(made) == len(plan(*words))
 
 
-@pytest.mark.parametrize("scale", ["0.15", "tiny"])
-def test_further_evolution_lasts_as_long_as_it_is_compared(scale: str) -> None:
-    (line,) = [line for line in plan("runs", "--scale", scale, "--seeds", "1") if "ant-adapt-seed0.h5" in line]
-    made = next(int(word.partition("=")[2]) for word in line if word.startswith("run.generations="))
-    compared = [int(word[15:]) for line in plan("statistics", "--scale", scale) for word in line if "_after_" in word]
-    assert made > max(compared)  # the population after g updates is number g
-
-
-def test_the_plan_of_the_page_has_its_blocks_in_order_and_inside_a_block_goes_seed_by_seed() -> None:
-    names = [Path(option(line, "--out")).stem for line in plan("first")]
-    assert names[:4] == [
-        f"ant-{name}-mujoco-seed{seed}" for name, seed in [("es", 0), ("maxvar", 0), ("maxent", 0), ("es", 1)]
-    ]
-    counts = Counter(re.sub(r"-mujoco-seed\d", "", name) for name in names)
-    assert counts == {
-        **dict.fromkeys(("ant-es", "ant-maxvar", "ant-maxent", "cheetah-es", "cheetah-maxvar", "cheetah-maxent"), 6),
-        **dict.fromkeys(("ant-maxvar-further", "ant-maxent-further", "ant-adapt-gentle", "cheetah-maml"), 6),
-        **dict.fromkeys(("ant-adapt", "ant-maxent-further-fresh", "ant-es-backward", "ant-es-backward-further"), 3),
-        **{f"cheetah-{name}-adapt-{way}": 6 for name in ("maxvar", "maxent", "maml") for way in ("left", "right")},
-        **{f"cheetah-{name}-sample": 6 for name in ("maxvar", "maxent", "maml")},
-        "cheetah-maml-sample-quarter": 6,
-        **dict.fromkeys(("ant-maxent-mixture", "ant-maxent-split"), 6),
-        **dict.fromkeys(("cheetah-maxvar-authors", "cheetah-maxent-authors"), 1),
-    }
-
-
-def test_both_formats_of_the_container_have_the_same_recipe() -> None:
-    podman, apptainer = ((JOBS / "containers" / name).read_text() for name in ("Containerfile", "Apptainer.def"))
-    for pattern in (r"debian:\w+", r"EXTRAS=([a-z,]+)$", r"bash (/tmp/container.sh /tmp/dist)"):
-        found = [re.search(pattern, text, re.MULTILINE) for text in (podman, apptainer)]
-        assert all(found) and found[0][0] == found[1][0]
-    copied = r"dist /tmp/dist\n.*jobs/containers/container.sh /tmp/container.sh"
-    assert re.search(copied, podman) and re.search(copied, apptainer)
-
-
-def test_scaling_measures_whole_curves_first_and_quick_points_before_slow_ones() -> None:
-    points = scaling.wanted(scaling.options(["-n", "6", "--repeat", "2", "--each", "3", "--total", "12"]))
-    once = [("weak", count, 3 * count) for count in (1, 2, 4, 6)] + [("strong", count, 12) for count in (6, 4, 2, 1)]
-    assert [(each["repetition"], each["kind"], each["ranks"], each["individuals"]) for each in points] == [
-        (again, *point) for again in (0, 1) for point in once
-    ]
-    large = scaling.wanted(scaling.options(["-n", "160", "--repeat", "1"]))
-    strong = [each["ranks"] for each in large if each["kind"] == "strong"]
-    assert strong == [160, 128, 64, 32, 16]  # the others take long
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_noise")
 def test_scaling_keeps_its_points_names_failed_ones_and_draws_them(
@@ -331,12 +271,3 @@ def test_scaling_keeps_its_points_names_failed_ones_and_draws_them(
     assert scaling.measure_all(told, missing, found) == (2, [])  # the time is over: both are left
     with pytest.raises(ValueError, match="steps: 3 there, 4 here"):
         scaling.begin(scaling.options([*small, "--steps", "4"]))
-
-
-def test_a_sandbox_that_does_not_start_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    called = mock.Mock(side_effect=[AssertionError("the nodes did not start"), ""])
-    monkeypatch.setattr(slurm, "call", called)
-    monkeypatch.setattr(slurm, "CONF", tmp_path / "slurm.conf")
-    with pytest.raises(AssertionError, match="did not start"), slurm.sandbox_up():
-        pass
-    assert [call.args[1] for call in called.call_args_list] == ["up", "down"]

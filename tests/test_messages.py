@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.program import command, done, info, refusal, run, sets
+from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -116,11 +116,6 @@ def test_resume_starts_again_only_if_the_file_of_another_config_has_no_generatio
     done("train", "my.toml", "--out", "run.h5", "--resume")
     code, line = refusal("train", "my.toml", *sets("population.std=0.2"), "--out", "run.h5", "--resume")
     assert code == 2 and "another config" in line and info(Path("run.h5"))["generations"] == 2
-
-
-def test_the_shell_completes_presets() -> None:
-    words = {"COMP_WORDS": "ees-mpi train interference-maxe", "COMP_CWORD": "2", "_EES_MPI_COMPLETE": "bash_complete"}
-    assert run(command(), **words).stdout == "plain,interference-maxent\n"
 
 
 @pytest.mark.slow

@@ -7,13 +7,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import h5py
 import pytest
 from support.breaking import breaking
-from support.program import CHECKOUT, TIMEOUT, TINY, command, done, ees, environment, info, refusal, sets
+from support.program import TIMEOUT, TINY, command, done, ees, environment, info, refusal, sets
 from support.run_files import edited
 
 from ees_mpi.cli.main import cli
@@ -36,11 +35,6 @@ def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
     assert {key: facts[key] for key in expected} == expected and facts["steps"] == 120
     assert len(str(facts["state_sha256"])) == 64
     assert [path.name for path in tmp_path.iterdir()] == ["run.h5"]
-
-
-def test_without_a_command_the_whole_help_is_printed() -> None:
-    done = subprocess.run(command(), capture_output=True, text=True, env=environment(), timeout=TIMEOUT)
-    assert (done.stdout + done.stderr).strip() == ees("--help").stdout.strip()  # click 8.1 and 8.2 print it differently
 
 
 @pytest.mark.standing_ranks
@@ -106,14 +100,6 @@ def test_verify_names_the_difference_of_machines(copied: Path) -> None:
         file["sessions/machine"][0] = json.dumps({**machine, "blas": "another BLAS"})
     _, line = refusal("verify", copied)
     assert "this is expected here" in line and "another BLAS" in line
-
-
-def test_the_doctor_lists_every_extra_of_the_package() -> None:
-    with (CHECKOUT / "pyproject.toml").open("rb") as file:
-        extras = tomllib.load(file)["project"]["optional-dependencies"]
-    assert set(doctor.EXTRAS) == set(extras) - {"dev", "dev-bullet", "docs"}  # these are for a checkout
-    for extra, (packages, _) in doctor.EXTRAS.items():
-        assert all(any(package in each.replace("[", " ").lower() for each in extras[extra]) for package in packages)
 
 
 def test_the_doctor_says_whether_a_run_can_be_written_and_read_again(

@@ -2,14 +2,13 @@
 
 import inspect
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.program import CHECKOUT, done, info, refusal
+from support.program import done, refusal
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -61,36 +60,11 @@ def test_a_negative_generation_counts_from_the_end_also_on_the_command_line(tmp_
     assert "generations 5:" in done("verify", copied, "--generation", -1).stdout
 
 
-def test_python_has_the_short_options_of_train(tmp_path: Path) -> None:
-    small = {"population.size": 20, "noise.size": 5000}
-    ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings=small, seed=7, generations=2).close()
-    facts = info(tmp_path / "run.h5")
-    assert facts["seed"] == 7 and facts["generations"] == 2 and facts["complete"]
-
-
 def test_the_help_fits_on_a_screen_with_one_line_for_each_command() -> None:
     lines = done("--help").stdout.splitlines()
     assert len(lines) <= 50 and max(map(len, lines)) <= 80
     for name, command in cli.commands.items():
         assert any(line.split(maxsplit=1) == [name, command.get_short_help_str(200)] for line in lines), name
-
-
-def test_the_help_says_that_the_launcher_has_exit_codes_of_its_own() -> None:
-    text = " ".join(done("--help").stdout.split())
-    assert "75 a training was interrupted" in text and "the shell sees mpirun's own code" in text
-
-
-def test_the_help_and_the_keys_call_a_changed_copy_of_a_network_a_mutation() -> None:
-    """The glossary says what an individual and the offspring of a network are."""
-    texts = [done(name, "--help").stdout for name in cli.commands]
-    assert len(texts) > 20 and not any("offspring" in text.lower() for text in texts)
-    assert "offspring" not in (done("config", "--keys").stdout + done("presets").stdout).lower()
-
-
-def test_a_list_of_commands_can_be_cut_by_head() -> None:
-    line = f"{sys.executable} {CHECKOUT / 'jobs' / 'paper' / 'plan.py'} runs"
-    cut = subprocess.run(["bash", "-o", "pipefail", "-c", f"{line} | head -n 1"], capture_output=True, text=True)
-    assert cut.returncode == 0 and cut.stderr == "" and cut.stdout.startswith("ees-mpi train ")
 
 
 def test_a_command_goes_on_after_the_end_of_head(monkeypatch: pytest.MonkeyPatch) -> None:

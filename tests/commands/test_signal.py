@@ -17,7 +17,6 @@ from ees_mpi.commands.signal import (
     groups_of,
     half_gradients,
     ratio_of,
-    split_halves,
     split_of,
     step_lengths,
 )
@@ -40,14 +39,10 @@ POPULATIONS = {
     "mixture": Mixture(size=60, std=0.3, components=3),
     "diagonal": Diagonal(size=60, std=0.3),
 }
-ARCHIVE = np.random.default_rng(5).normal(size=(30, 2)) * 20
 OBJECTIVES_OF = {
     "fitness": {"name": "fitness"},
     "maxvar": {"name": "maxvar"},
     "maxent": {"name": "maxent", "bandwidth": 0.7},
-    "novelty": {"name": "novelty", "neighbors": 5},
-    "custom": {"name": "custom", "function": "ees_mpi.scg.surrogates:maxvar"},
-    "blend": {"name": "blend", "parts": [{"name": "fitness", "share": 0.25}, {"name": "maxvar", "share": 0.75}]},
 }
 
 
@@ -60,7 +55,7 @@ def state_of(population: Any, generation: int = 0) -> State:
     learned = dict(population.learned(generator.normal(size=(population.components, D)).astype(np.float32) * 0.1))
     if "std" in learned:
         learned["std"] = (learned["std"] * np.exp(generator.normal(size=(1, D)))).astype(np.float32)
-    return State(generation, learned, {}, np.zeros(1), {"archive": ARCHIVE})
+    return State(generation, learned, {}, np.zeros(1))
 
 
 def direct_weights(name: str, found: Outcomes) -> Floats:
@@ -71,14 +66,10 @@ def direct_weights(name: str, found: Outcomes) -> Floats:
     apart = np.square(white[:, None] - white[None]).sum(2)
     kernel = np.exp(-apart / (2 * 0.7**2))
     p = kernel.mean(1)
-    to_archive = np.sort(np.sqrt(np.square(behavior[:, None] - ARCHIVE[None]).sum(2)), axis=1)[:, :5].mean(1)
     return {
         "fitness": ranks,
         "maxvar": squares,
-        "custom": squares,
         "maxent": -(np.log(p) + (kernel / p[:, None]).mean(0)) / n,
-        "novelty": centred_ranks(to_archive) / n,
-        "blend": 0.25 * ranks + 0.75 * squares * ranks.std() / squares.std(),
     }[name]
 
 
@@ -102,8 +93,6 @@ def direct_gradient(population: Any, learned: Arrays, draw: Draw, weights: Float
     ],
 )
 def test_half_gradients_agree_with_a_direct_computation(population: str, objective: str) -> None:
-    if objective == "custom":
-        pytest.importorskip("torch")
     rule = POPULATIONS[population]
     update, state, found = update_of(rule, OBJECTIVES_OF[objective]), state_of(rule), outcomes(60, invalid=(7, 30))
     draw = update.ask(state)
@@ -149,25 +138,6 @@ def test_the_interval_covers_the_true_share(dimensions: int, pairs: int, slope: 
 def random_split(each: Floats, generator: np.random.Generator) -> Split:
     halves = np.split(generator.permutation(len(each)), 2)
     return split_of(*(np.stack([each[p].sum(0) * 16 / len(h) for p in np.array_split(h, 16)]) for h in halves))
-
-
-@pytest.mark.slow
-def test_the_interval_covers_the_true_share_of_ranked_fitness() -> None:
-    # fitness = a e_1 + noise, corr(fitness, e_1) = r: ranks are normal probabilities, and all expectations are known.
-    r, rule = 0.25, Normal(size=200, std=0.3)
-    update, found = update_of(rule, {"name": "fitness"}), outcomes(200)
-    signal, noise = r**2 / (4 * math.pi), D * (1 / 6 + math.asin(r**2 / 2) / math.pi) / (4 * 100)
-    covered, generator = 0, np.random.default_rng(2)
-    for generation in range(100):
-        state = state_of(rule, generation)
-        draw = update.ask(state)
-        first = NOISE.rows(draw.offset, 1)[:, 0] * draw.sign
-        fitness = r * first + math.sqrt(1 - r**2) * generator.standard_normal(200)
-        made = Outcomes(found.behavior, fitness, found.length, found.valid, found.observations)
-        splits = [split_halves(update, state, draw, made, number, Ranks()) for number in range(2)]
-        _, low, high = ratio_of([each for each in splits if each])
-        covered += low <= signal / noise <= high
-    assert 90 <= covered <= 99
 
 
 def test_lengths_of_steps() -> None:

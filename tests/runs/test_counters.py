@@ -14,7 +14,6 @@ from support.small_runs import trained
 
 import ees_mpi
 from ees_mpi.config import Config
-from ees_mpi.ranks import Ranks
 from ees_mpi.runs import progress, session
 from ees_mpi.terminal import clock, pace
 
@@ -110,30 +109,6 @@ def test_a_short_task_shows_nothing_and_a_long_one_its_share_and_the_time_left(m
         now = 120.0
         counter.show(99)
     assert stream.getvalue().splitlines()[1] == "offspring: 40/40 rollouts, 0:00:00 left"
-
-
-def test_rank_0_counts_all_rollouts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    ranks = Ranks()
-    ranks.size, ranks.node_size = 4, 2
-    outcomes = progress.CountedOutcomes(ranks, 100, "offspring")
-    outcomes[9] = object()  # type: ignore[assignment]
-    outcomes.close()
-    assert "offspring: 20/100 individuals" in capsys.readouterr().out and list(outcomes) == [9]
-
-
-def test_the_first_generation_of_a_session_counts_its_individuals(
-    tiny: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
-    config = tiny("interference-maxvar", "run.fsync=false", "run.generations=2")
-    ees_mpi.train(config, tmp_path / "run.h5")
-    lines, size = capsys.readouterr().out.splitlines(), config.population.size
-    counted = [line for line in lines if line.startswith("generation 1: ")]
-    assert counted[0].startswith(f"generation 1: 1/{size + 1} individuals")  # with the unperturbed mean
-    assert len(counted) == size + 1 and lines.index(counted[-1]) < lines.index(
-        next(line for line in lines if line.startswith("generation 1/2"))
-    )
 
 
 def test_sample_adapt_and_films_show_progress_and_adapt_says_how_to_keep_the_policy(
