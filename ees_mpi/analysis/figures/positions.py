@@ -120,7 +120,8 @@ def plane(runs: Sequence[Run], generations: Sequence[int], by_component: bool = 
     names = style.titles([run for run, _ in chosen])
     if generations:
         names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
-    return draw_maps(runs[0], [read_rows(run, g) for run, g in chosen], names, 3, by_component)[0]
+    columns = min(len(generations), 3) if len(generations) > 1 else 3  # a row for each run, if it has room
+    return draw_maps(runs[0], [read_rows(run, g) for run, g in chosen], names, columns, by_component)[0]
 
 
 def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figure:

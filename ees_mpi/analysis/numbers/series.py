@@ -37,14 +37,15 @@ def titles(runs: Sequence[Run], scale: Scale) -> dict[str, str]:
 
 
 def series(run: Run, metric: str, scale: Scale) -> Floats:
-    """Return a metric over generations, NaN where it is not known; several behaviour variances are added up."""
+    """Return a metric over generations for a curve; several behaviour variances are added up.
+
+    A measure is computed for some generations, and the values between them lie on straight lines.
+    """
     plugins = list(run.config.method.plugin_objectives)
     if metric in BY_CELL and metric not in plugins:
-        values = np.full(run.generations, np.nan)
-        for g in spaced(run.generations, SHOWN):
-            if np.isfinite(positions(run, g)).all(axis=1).any():
-                values[g] = MEASURES[metric].compute(read_offspring(run, g), scale)
-        return values
+        shown = [g for g in spaced(run.generations, SHOWN) if np.isfinite(positions(run, g)).all(axis=1).any()]
+        measured = [MEASURES[metric].compute(read_offspring(run, g), scale) for g in shown]
+        return np.interp(np.arange(run.generations), shown or [0], measured or [np.nan])
     logged = run["objective_value"][:, plugins.index(metric)] if metric in plugins else run[metric][:]
     values = np.asarray(logged, np.float64)
     return np.asarray(values.reshape(len(values), -1).sum(axis=1))
