@@ -30,10 +30,10 @@ def train_env(out: Path, **task: Any) -> ees_mpi.Run:
 
 
 def test_a_noise_table_with_few_noise_vectors_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    train(tmp_path / "run.h5", lambda z: z[0], **{"noise.size": 101, "population.size": 102}).close()
+    train(tmp_path / "run.h5", random_parts.first, **{"noise.size": 101, "population.size": 102}).close()
     assert "warning: the noise table has 100 noise vectors for 102 individuals" in capfd.readouterr().out
     with pytest.raises(ees_mpi.ConfigError, match=r"noise\.size: expected at least 101, for 100 noise vectors"):
-        train(tmp_path / "none.h5", lambda z: z[0], **{"noise.size": 100})
+        train(tmp_path / "none.h5", random_parts.first, **{"noise.size": 100})
     assert not (tmp_path / "none.h5").exists()
 
 

@@ -24,6 +24,10 @@ COUNTER = itertools.count()
 RANDOM = np.random.default_rng()  # without a seed
 
 
+def first(z: Any) -> Any:
+    return z[0]
+
+
 def random(z: Any) -> Any:
     return z[0] + RANDOM.normal()
 
