@@ -158,7 +158,7 @@ class Run(Mapping[str, Series]):
 
     def __getitem__(self, name: str) -> Series:
         """Return one array over all generations."""
-        if not isinstance(name, str) or name not in self.names:
+        if name not in self.names:
             raise KeyError(f"{self.path} has no array {name!r}; it has {', '.join(self.names)}")
         if name not in self._series:
             self._series[name] = Series(self._datasets[f"generations/{name}"], self._newer[name], self.path)
