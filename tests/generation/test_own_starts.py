@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.heritability import facts, heritability, places_of
 from ees_mpi.contracts import View
 from ees_mpi.generation.rollouts import start_seeds
-from ees_mpi.outcomes import Floats
 from ees_mpi.tasks.custom import CustomTask
 
 OWN = """
@@ -35,30 +33,9 @@ def config(folder: Path, code: str, name: str = "function", key: str = "function
     return path
 
 
-def luck(folder: Path, **keys: Any) -> Floats:
-    """Return what the seed of each start adds to the behaviour, [generation, individual, start]."""
-    path = folder / f"{'-'.join(map(str, keys.values()))}.h5"
-    with random_parts.train(path, random_parts.seeded, **{f"task.{key}": value for key, value in keys.items()}) as run:
-        z = [[run.individual(g, index)[0] for index in range(8)] for g in range(2)]
-        by_start = run["behavior_by_start"][:, :, :, 0] if "behavior_by_start" in run.names else run["behavior"][:]
-        assert run.config.sections()["task"].get("starts") == keys.get("starts")
-        return np.round(by_start - np.array(z)[:, :, None], 6)
-
-
-def test_pairs_generations_or_all_share_their_starts(tmp_path: Path) -> None:
-    own, common, fixed = (luck(tmp_path, rollouts=3, starts=starts) for starts in ("own", "common", "fixed"))
-    np.testing.assert_array_equal(own[:, 0::2], own[:, 1::2])
-    np.testing.assert_array_equal(common, np.broadcast_to(common[:, :1], common.shape))
-    np.testing.assert_array_equal(fixed, np.broadcast_to(fixed[:1, :1], fixed.shape))
-    unset = luck(tmp_path, rollouts=3)
-    assert [len(np.unique(each)) for each in (own, common, fixed, unset)] == [24, 6, 3, 48]
-    assert [len(np.unique(luck(tmp_path, starts=each))) for each in ("own", "common", "fixed")] == [8, 2, 1]
-
-
 def test_a_fixed_start_is_that_of_reset_seed(tmp_path: Path) -> None:
-    expected = np.round(np.random.default_rng(5).normal(), 6)
-    assert (luck(tmp_path, reset_seed=5) == expected).all()
-    assert (luck(tmp_path, reset_seed=5, rollouts=2, starts="fixed")[:, :, 0] == expected).all()
+    with random_parts.train(tmp_path / "run.h5", random_parts.seeded, **{"task.reset_seed": 5}) as run:
+        assert run["behavior"][1][2, 0] == random_parts.seeded(run.individual(1, 2), 5)
     task = {"name": "custom", "function": "support.random_parts:Throws", "reset_seed": 5}
     with ees_mpi.train(
         {"task": task, **random_parts.MAXENT}, tmp_path / "custom.h5", settings=random_parts.SMALL
@@ -87,10 +64,9 @@ def test_classes_have_the_same_starts_as_functions(code: str, tmp_path: Path) ->
 
 
 @pytest.mark.standing_ranks
-@pytest.mark.parametrize("starts", ["own", "common"])
-def test_an_environment_with_random_starts_has_the_same_bits_on_two_ranks(starts: str, tmp_path: Path) -> None:
+def test_an_environment_with_random_starts_has_the_same_bits_on_two_ranks(tmp_path: Path) -> None:
     own = config(tmp_path, "Walk-v0", "gymnasium", "env", "steps = 3, hidden = [2], components = [0]")
-    words = ("train", own, *sets("task.rollouts=2", f"task.starts={starts}", "objective.name=repeatable"))
+    words = ("train", own, *sets("task.rollouts=2", "task.starts=own", "objective.name=repeatable"))
     one, two = tmp_path / "one.h5", tmp_path / "two.h5"
     done(*words, "-o", one)
     done(*words, "-o", two, ranks=2)

@@ -1,10 +1,7 @@
 """Rollouts, their returns and their advantages."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-import torch
 from support.maml_point import STRIDE, Point, Walker
 
 from ees_mpi.maml.rollouts import Sampler, TaskRollouts
@@ -25,25 +22,12 @@ def batch(walker: Walker | None = None, direction: float = 0.0) -> TaskRollouts:
     return sampler.sample(theta(), noise, direction, np.array([True, False, True]), 2)
 
 
-def test_rewards_add_up_to_the_distance_walked_in_the_wanted_direction() -> None:
-    right, left = batch(), batch(direction=180.0)
-    np.testing.assert_allclose(right.rewards.sum(2), right.final[..., 0], atol=1e-12)
-    np.testing.assert_array_equal(left.rewards, -right.rewards)
-    np.testing.assert_array_equal(left.actions, right.actions)
-
-
 def test_actions_are_what_the_network_says_and_the_noise() -> None:
     made, network = batch(), MLP(LAYERS)
     network.load(theta()[:-2])
     quiet = [network.act(seen) for seen in made.observations[0, 0].numpy()]
     noise = np.random.default_rng(1).standard_normal((3, 6, 2), np.float32)
     np.testing.assert_allclose(made.actions[0, 0], quiet + noise[0], rtol=1e-6)
-
-
-def test_only_sampled_rollouts_feed_the_statistics() -> None:
-    made = batch()
-    assert made.sums[0, 0] == 12
-    np.testing.assert_allclose(made.sums[0, 1:3], made.observations[0, [0, 2]].sum((0, 1)), rtol=1e-6)
 
 
 class Falling(Walker):
@@ -84,11 +68,6 @@ def test_a_rollout_that_blows_up_ends_with_its_last_good_step() -> None:
     made = batch(Exploding())
     assert (made.length < 6).any() and made.usable
     assert made.final.isfinite().all()
-
-
-def test_returns_are_discounted_sums_of_what_is_to_come() -> None:
-    made = replace(batch(), rewards=torch.tensor([[[1.0, 2.0, 4.0]]]).double())
-    np.testing.assert_allclose(made.returns(0.5), [[[3.0, 4.0, 4.0]]])
 
 
 def test_the_baseline_is_the_least_squares_fit_of_the_returns() -> None:

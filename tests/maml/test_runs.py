@@ -11,7 +11,7 @@ from support.program import TESTS, done, info, run, sets
 
 from ees_mpi import config
 from ees_mpi.commands.verify import verify
-from ees_mpi.errors import ConfigError, TaskError
+from ees_mpi.errors import ConfigError
 from ees_mpi.generation.results import Unfinished
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
@@ -119,22 +119,6 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
         file.close()
 
 
-@pytest.mark.usefixtures("quick_figures")
-def test_the_rollouts_of_offspring_are_counted_without_those_of_an_adaptation(cheetah: Path, tmp_path: Path) -> None:
-    done("sample", cheetah, "--count", 3, "-o", tmp_path / "sample.h5")
-    done("measure", cheetah, "--count", 20, "--std", 0.1, "--starts", 2, "-o", tmp_path / "measured.h5")
-    assert info(tmp_path / "sample.h5")["evaluations"] == 3
-    assert info(tmp_path / "measured.h5")["evaluations"] == 20 * 2
-
-
-def test_evolvability_es_can_start_from_what_was_learned(cheetah: Path, tmp_path: Path) -> None:
-    small = ("run.generations=1", "population.size=4", "task.steps=20", "noise.size=80000")
-    out = tmp_path / "es.h5"
-    done("train", "cheetah-maxent-authors-laptop", *sets(*small), "--from", cheetah, "--out", out)
-    with open_run(out) as run, open_run(cheetah) as source:
-        np.testing.assert_array_equal(run["mean"][0], source.state_arrays()["mean"])
-
-
 WITHOUT_TORCH = """
 import json, sys
 sys.modules["torch"] = None
@@ -165,14 +149,6 @@ def test_how_gradients_are_gathered_and_layers_kept_does_not_show(monkeypatch: p
     monkeypatch.setattr(outer, "KEPT", 0)
     _, other = learning.advance(state)
     assert other.digest() == usual.digest()
-
-
-def test_a_gradient_that_is_not_finite_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    learning, state = job(*SMALL)
-    theta = state.mean.size + state.moments["log_std"].size
-    monkeypatch.setattr(outer.LearningTasks, "gradient", lambda self: np.full(theta, np.nan))
-    with pytest.raises(TaskError, match="not finite"):
-        learning.advance(state)
 
 
 def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_path: Path) -> None:

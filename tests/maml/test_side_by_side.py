@@ -11,7 +11,6 @@ from support.program import TESTS
 
 from ees_mpi import config
 from ees_mpi.contracts import Walked
-from ees_mpi.generation.results import Unfinished
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
 from ees_mpi.maml.on_gpu import GpuTasks
@@ -135,9 +134,3 @@ def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: Mam
         assert np.linalg.norm(step - other) < 1e-3 * np.linalg.norm(other)
         state = following
     on_gpu.close()
-
-
-def test_a_stop_before_the_rollouts_of_a_gpu_ends_the_iteration(on_gpu: MamlJob) -> None:
-    on_gpu.ranks.stopped_by = on_gpu.work._ranks.stopped_by = "SIGUSR1"
-    with pytest.raises(Unfinished):
-        on_gpu.advance(first_state(on_gpu.config))

@@ -73,16 +73,6 @@ def test_robots_alive_in_one_process_do_not_disturb_one_another() -> None:
         robot.close()
 
 
-def test_observations_are_new_float32_arrays_within_5(robot: Robot) -> None:
-    first = robot.reset(0)
-    kept = first.copy()
-    second, _ = robot.step(np.ones(robot.action_size))
-    assert first.dtype == second.dtype == np.float32
-    assert first.shape == second.shape == (robot.observation_size,)
-    assert first.tobytes() == kept.tobytes()
-    assert max(abs(first).max(), abs(second).max()) <= 5
-
-
 @pytest.mark.parametrize("extreme", [6.0, -1e300, np.inf])
 def test_values_beyond_5_or_float32_are_clipped(robot: Robot, extreme: float, monkeypatch: pytest.MonkeyPatch) -> None:
     usual, read = robot.reset(0), pybullet.getJointStates
@@ -95,14 +85,6 @@ def test_values_beyond_5_or_float32_are_clipped(robot: Robot, extreme: float, mo
     observation = robot.reset(0)
     changed = np.flatnonzero(observation != usual)
     assert len(changed) == 1 and observation[changed[0]] == np.copysign(5.0, extreme)
-
-
-def test_actions_are_clipped_to_1(robot: Robot) -> None:
-    seen = []
-    for action in (-1.0, -np.inf):
-        robot.reset(0)
-        seen.append(robot.step(np.full(robot.action_size, action))[0].tobytes())
-    assert seen[0] == seen[1]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

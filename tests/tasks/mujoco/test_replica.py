@@ -50,36 +50,6 @@ def test_sizes_and_starts_are_those_of_bullet(robot: type[PaperRobot]) -> None:
         bullet.close()
 
 
-@pytest.mark.parametrize("robot", ROBOTS)
-def test_masses_inertias_centers_and_friction_are_those_of_bullet(robot: type[PaperRobot]) -> None:
-    walker, client = in_bullet(robot)
-    model = replica_model(robot.robot).model
-    links = {"torso": -1} | {info[12].decode(): info[0] for info in joints_of(client).values()}
-    floor = pybullet.getDynamicsInfo(1 - client.robot, -1, client.number)[1]
-    for body in range(1, model.nbody):
-        facts = pybullet.getDynamicsInfo(client.robot, links[model.body(body).name], client.number)
-        np.testing.assert_allclose(model.body_mass[body], facts[0], rtol=1e-6)
-        np.testing.assert_allclose(model.body_inertia[body], facts[2], rtol=1e-6)
-        np.testing.assert_allclose(model.body_ipos[body], facts[3], atol=1e-6)
-        np.testing.assert_allclose(replica_model(robot.robot).rules.friction, facts[1] * floor, rtol=1e-6)
-    walker.close()
-
-
-@pytest.mark.parametrize("robot", ROBOTS)
-def test_torques_and_limits_are_those_of_bullet(robot: type[PaperRobot]) -> None:
-    walker, client = in_bullet(robot)
-    robot_model, infos = replica_model(robot.robot), joints_of(client)
-    for motor, joint in enumerate(robot_model.rules.joints.tolist()):
-        name = robot_model.model.joint(joint).name
-        power = (
-            robot_model.model.actuator_gear[motor, 0] / robot_model.rules.rate[motor]
-        )  # the axis of an ankle has length sqrt(2)
-        np.testing.assert_allclose(power, walker.robot.powers[name], rtol=1e-6)
-        limits = robot_model.rules.lower[motor], robot_model.rules.upper[motor]
-        np.testing.assert_allclose(limits, infos[name][8:10], rtol=1e-6)
-    walker.close()
-
-
 def pose_of(robot: type[PaperRobot], generator: np.random.Generator) -> Floats:
     """Return a random qpos: somewhere, turned, with any joint angles."""
     angles = generator.uniform(-1, 1, robot.sizes[1])
@@ -163,15 +133,3 @@ def furthest(robot: type[PaperRobot], strength: float, steps: int = 40) -> float
 @pytest.mark.parametrize("strength", [0.1, 0.5])
 def test_the_same_torques_move_both_engines_alike_after_contact(robot: type[PaperRobot], strength: float) -> None:
     assert furthest(robot, strength) < 1e-3
-
-
-@pytest.mark.parametrize("robot", ROBOTS)
-def test_robots_without_torques_come_to_rest_alike(robot: type[PaperRobot]) -> None:
-    bullet, replica = robot().walker(0), in_mujoco(robot)
-    bullet.reset()
-    replica.reset()
-    still = np.zeros(robot.sizes[1], np.float32)
-    for _ in range(200):
-        expected, found = bullet.step(still)[0], replica.step(still)[0]
-    np.testing.assert_allclose(found, expected, atol=5e-3)
-    bullet.close()
