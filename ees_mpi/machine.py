@@ -46,6 +46,7 @@ LAUNCHERS = (
     ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
 )
 
+SHARED_PREFIX = "ees-mpi-"  # of the files there, which a run unlinks as soon as its ranks have mapped them
 SHARED_MEMORY = "/dev/shm"
 
 

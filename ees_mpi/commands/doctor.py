@@ -14,7 +14,7 @@ import numpy as np
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError
-from ees_mpi.machine import SHARED_MEMORY
+from ees_mpi.machine import SHARED_MEMORY, SHARED_PREFIX
 from ees_mpi.ranks import Ranks, gpus, launched
 
 EXTRAS = {  # of this package, with the packages that each brings and its purpose
@@ -79,6 +79,9 @@ def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
         enough = free >= PAPER_TABLE
         cure = "" if enough else f"; the paper's noise table needs {PAPER_TABLE >> 20}: set noise.size to {free // 8}"
         yield "ok" if enough else "note", "shared memory", f"{free >> 20} MiB in {SHARED_MEMORY}{cure}"
+    ours = Path(SHARED_MEMORY).glob(f"{SHARED_PREFIX}*")
+    if left := [str(path) for path in ours if os.access(path, os.W_OK)]:
+        yield "note", "left behind", f"{', '.join(left)}: by a killed run, unless one is starting now; remove it"
     table = ranks.shared_array(1024, np.int64)
     if ranks.node_rank == 0:
         table[:] = np.arange(1024)

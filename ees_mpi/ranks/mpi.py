@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, callers
-from ees_mpi.machine import SHARED_MEMORY
+from ees_mpi.machine import SHARED_MEMORY, SHARED_PREFIX
 from ees_mpi.ranks import process
 from ees_mpi.ranks.serial import RENEW_SECONDS, Ranks
 from ees_mpi.ranks.slices import Slices
@@ -244,7 +244,7 @@ def create_memory(size: int) -> str:
     outlive a call. The kernel frees this memory with the last process that maps it.
     """
     folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
-    file, path = tempfile.mkstemp(prefix="ees-mpi-", dir=folder)
+    file, path = tempfile.mkstemp(prefix=SHARED_PREFIX, dir=folder)
     try:
         os.posix_fallocate(file, 0, size)  # now: if memory is short at the first write, the kernel kills the process
     except OSError as error:

@@ -1,7 +1,6 @@
 """The job scripts on a real SLURM. Run by `tools/test --cluster`: root, minutes."""
 
 import json
-import mmap
 import os
 import shutil
 import signal
@@ -66,11 +65,6 @@ def undisturbed(site: Site, *words: object) -> Path:
     """The same run on one process, away from SLURM."""
     call_in(site.folder, "ees-mpi", "train", *words, "--out", "undisturbed.h5")
     return site.folder / "undisturbed.h5"
-
-
-def shared_memory() -> set[str]:
-    """Return the shared memory that ranks on the nodes have made; other programs use this machine, too."""
-    return {path.name for path in Path("/dev/shm").iterdir() if {"n1", "n2"} & set(path.name.split("."))}
 
 
 def test_a_script_copied_elsewhere_with_edited_lines_works_alone_on_two_nodes(tmp_path: Path) -> None:
@@ -173,31 +167,16 @@ def test_the_loss_of_the_node_that_runs_the_script_is_survived_too(site: Site) -
 
 
 @pytest.mark.parametrize("launch", ["mpirun --bind-to none", "srun --mpi=pmix --kill-on-bad-exit=1"])
-def test_after_a_lost_rank_the_job_goes_on_from_the_last_commit_and_leaves_no_shared_memory(
-    site: Site, launch: str
-) -> None:
+def test_after_a_lost_rank_the_job_goes_on_from_the_last_commit(site: Site, launch: str) -> None:
     out = site.folder / "lost.h5"
     words = ("jobs/train.slurm", "slow.toml", *sets("run.generations=60"), "--out", out)
     job = site.submit("--nodes=2", "--ntasks-per-node=2", *words, EES_LAUNCH=launch)
     until(lambda: out.exists() and info(out)["generations"], 60, site)
-    assert shared_memory()
     os.kill(ranks_of(out)[-1], signal.SIGKILL)
     await_requeue(job, site)
     await_end(job, site)
     assert int(str(info(out)["sessions"])) > 1
     assert_same_bits(out, undisturbed(site, *words[1:4]))
-    assert shared_memory() == set()
-
-
-def test_shared_memory_that_a_killed_mpi_left_is_removed_and_that_of_living_processes_is_not(site: Site) -> None:
-    left, used = (Path(f"/dev/shm/sm_segment.test-{name}.0.0") for name in ("left", "used"))
-    left.write_bytes(bytes(64))
-    used.write_bytes(bytes(64))
-    with used.open("r+b") as file, mmap.mmap(file.fileno(), 64):
-        job = site.submit("--ntasks-per-node=1", "jobs/train.slurm", *SMALL, "--out", "run.h5")
-        await_end(job, site)
-        assert not left.exists() and used.exists()
-    used.unlink()
 
 
 def test_srun_with_another_protocol_is_refused_in_place_of_many_worlds_of_one(site: Site) -> None:

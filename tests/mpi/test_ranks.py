@@ -1,9 +1,12 @@
 """What ranks do together: gathers, shared noise, errors."""
 
 import subprocess
+import tempfile
 
 import pytest
 from support.program import TESTS, TIMEOUT, ees, environment, python, run
+
+from ees_mpi import machine
 
 PROGRAMS = TESTS / "support" / "rank_programs.py"
 
@@ -52,7 +55,8 @@ def test_processes_that_each_see_a_world_of_one_are_refused_with_reason_and_cure
 
 
 @pytest.mark.standing_ranks
-def test_doctor_finds_two_ranks_well_and_says_what_happens_if_one_is_lost() -> None:
-    done = ees("doctor", ranks=2)
-    assert done.returncode == 0 and "`resume` continues from the last commit" in done.stdout, done.stdout
-    assert "bad " not in done.stdout and "one BLAS thread" in done.stdout
+def test_doctor_finds_two_ranks_well_and_names_what_a_killed_run_left() -> None:
+    with tempfile.NamedTemporaryFile(dir=machine.SHARED_MEMORY, prefix=machine.SHARED_PREFIX) as left:
+        done = ees("doctor", ranks=2)
+    assert done.returncode == 0 and "bad " not in done.stdout and "one BLAS thread" in done.stdout, done.stdout
+    assert left.name in done.stdout.partition("left behind")[2].partition("\n")[0]

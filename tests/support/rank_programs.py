@@ -42,6 +42,8 @@ def noise(world: Ranks) -> str:
     size = 3 * BLOCK + 77
     table, lazy = NoiseTable(5, size, world), Noise(5, size)
     np.testing.assert_array_equal(table.row(0, size), lazy.row(0, size))
+    if world.node_size > 1:  # no file would stay after a kill
+        assert _segment_of(table.row(0, 1).ctypes.data).endswith("(deleted)")
     return f"{world.node_size} ranks share it"
 
 
