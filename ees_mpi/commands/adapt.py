@@ -20,7 +20,7 @@ from ees_mpi.commands.export import check_policy, write_policy
 from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, parent_of_run
 from ees_mpi.commands.requests import AdaptRequest, changes_of, check_same
 from ees_mpi.commands.shelf import output_beside
-from ees_mpi.config import Config, check_kept
+from ees_mpi.config import Config
 from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import replaced
@@ -170,7 +170,6 @@ def _from_one_start(task: Task) -> Task:
 
 def _to_adapt(config: Config, request: AdaptRequest, one_start: bool) -> Config:
     """Return the config of a run's mutations; that of the run, if its method adapts in another way."""
-    check_kept(config, path_of(request.run))
     if config.method.name != "maml":
         return offspring(config, request.mutations or MUTATIONS)
     if config.population.has_individuals:

@@ -123,7 +123,7 @@ def offspring(config: Config, count: int, std: float | None = None) -> Config:
     """Return the config of `count` offspring of a run."""
     run = msgspec.structs.replace(config.run, generations=1)
     population = config.population.offspring(count, std)
-    return replace(config, population=population, run=run, method=config.method.of_offspring)
+    return replace(config, population=population, run=run)
 
 
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
@@ -183,7 +183,7 @@ def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -
         unseen = int(stream(task.start_seed(run.seed), "unseen starts").integers(2**31))
         keys: dict[str, Any] = {"rollouts": request.starts, "starts": "fixed", "reset_seed": unseen}
         task = msgspec.structs.replace(task, **keys)
-    return replace(config, method=config.method.of_offspring, task=task, population=population, run=run)
+    return replace(config, task=task, population=population, run=run)
 
 
 def read_parent(

@@ -32,11 +32,12 @@ from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.offspring import AS_IT_IS_NOW
 from ees_mpi.commands.requests import SignalRequest, check_same
 from ees_mpi.commands.verify import UPDATED, learned_after, logged_outcomes, spaced
-from ees_mpi.config import Evolution, check_kept
+from ees_mpi.config import Evolution
 from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
+from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
@@ -83,11 +84,7 @@ def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
         chosen = choose(run, request.generation, request.every)
         other = None
         if request.objective:
-            sections = {**run.config.method.sections(), "objective": {"name": request.objective}}
-            method = Evolution.build(sections)
-            if method.retired:
-                raise ConfigError(replace(run.config, method=method).retired)
-            other = method.objective
+            other = OBJECTIVES.build({"name": request.objective})
     agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
     signals = list(measure_signal(ranks, run, agreed, request.splits, other))
@@ -107,7 +104,6 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
         raise ConfigError("--generation and --every exclude each other")
     if not isinstance(run.config.method, Evolution):
         raise ConfigError(f"signal: the gradient of {run.config.method.name} needs rollouts that files do not keep")
-    check_kept(run.config, run.path)
     if is_study(run) or run.generations == 0:
         raise RunFileError(f"{run.path} holds no update, so there is no gradient to measure")
     vectors = run.config.population.size // (2 if run.config.population.antithetic else 1)

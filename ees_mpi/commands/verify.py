@@ -17,7 +17,7 @@ import numpy as np
 from ees_mpi import machine
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.offspring import outcomes_of
-from ees_mpi.config import EsMaml, Evolution, check_kept
+from ees_mpi.config import Evolution
 from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
 from ees_mpi.generation.evaluation import Evaluation, Work, call_of
@@ -43,8 +43,6 @@ NO_GPU = "a generation was evaluated on a GPU, and this job has none"
 
 def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
     """Rebuild an individual from the file, and evaluate it as in the run."""
-    if run.config.population.retired or isinstance(run.config.method, EsMaml):
-        check_kept(run.config, run.path)  # the run had other starts, or an adaptation before each outcome
     observe = bool(observed(run.config, generation)[index])
     statistics = run.observation_statistics(generation)
     with located(f"generation {generation}"):
@@ -97,8 +95,6 @@ def _opened(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) -> Run
     """Open a run file on every rank, check all of it on rank 0, and set its time limit; see `open_on_ranks`."""
     run = open_on_ranks(ranks, path, trust, needed)
     with ranks.together():
-        if not is_study(run):
-            check_kept(run.config, path)
         if ranks.is_root:
             run.check_all()
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)

@@ -18,17 +18,16 @@ import tomli_w
 
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.methods import METHODS, Evolution
-from ees_mpi.config.retired import EsMaml
 from ees_mpi.config.settings import FREE_ON_RESUME, MAX_INTEGER, NoiseSettings, RunSettings
 from ees_mpi.contracts import Method, Population, Task
-from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
+from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import convert, flat, leaves, search, unknown
 from ees_mpi.registry.marks import FromFile, builtins, mapped, refusal, trusted
 from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.tasks import TASKS
 
-__all__ = ["FREE_ON_RESUME", "METHODS", "EsMaml", "Evolution"]  # of its modules
+__all__ = ["FREE_ON_RESUME", "METHODS", "Evolution"]  # of its modules
 
 # Keys that files of the first drafts have, and that are ignored in them.
 GONE = (("run", "portable"), ("maml", "log_iterations"))
@@ -63,12 +62,6 @@ class Config:
         """The registered name of the population."""
         return POPULATIONS.name_of(self.population)
 
-    @property
-    def retired(self) -> str:
-        """A sentence about a part that has left the package; empty: there is none."""
-        part = self.method.retired or (f'population.name = "{self.population_name}"' if self.population.retired else "")
-        return part and f"{part} needs version 0.2.0 of ees_mpi; it is a program of its own now (`ees-mpi docs peers`)"
-
     def sections(self) -> dict[str, Any]:
         """Return the config as plain tables, with all defaults."""
         return {
@@ -94,7 +87,7 @@ def parse(
 ) -> Config:
     """Return the config of TOML text or of tables, changed by `settings`.
 
-    stored: the text is from a file that ees_mpi wrote, perhaps an older version
+    stored: the text is from a file that ees_mpi wrote
     trust: the parts may run the code that such a file names; otherwise they raise a TrustError where they need it
     """
     sections = with_base(tables(text, (), source))
@@ -112,10 +105,9 @@ def parse(
     if trusted(trust):
         sections = mapped(sections, str)
     name = sections.pop("method", "ees")
-    methods: dict[str, type[Method]] = {**METHODS, EsMaml.name: EsMaml}
-    if name not in [*methods]:  # it may be anything, also a list
+    if name not in [*METHODS]:  # it may be anything, also a list
         raise ConfigError(f"method: {unknown(str(name), METHODS)}")
-    method = methods[name]
+    method = METHODS[name]
     known = ("run", "noise", "task", "population", *method.method_sections)
     for section in sections:
         if section not in known:
@@ -128,7 +120,7 @@ def parse(
         example = "`ees-mpi config PRESET` prints a whole config, `ees-mpi presets` lists the presets"
         others = f", also {', '.join(f'[{section}]' for section in missing[1:])}" if missing[1:] else ""
         raise ConfigError(f"{source}: section [{missing[0]}] is missing{others}; {example}")
-    config = Config(
+    return Config(
         run=convert(sections["run"], RunSettings, "run"),
         noise=convert(sections["noise"], NoiseSettings, "noise"),
         task=TASKS.build(sections["task"]),
@@ -136,15 +128,6 @@ def parse(
         method=method.build(sections),
         notes=tuple(notes),
     )
-    if config.retired and not stored:
-        raise ConfigError(config.retired)
-    return config
-
-
-def check_kept(config: Config, path: str | Path) -> None:
-    """Raise a RunFileError if a part of the config of a file has left the package: the file can only be read."""
-    if config.retired:
-        raise RunFileError(f"{path}: {config.retired}. This version reads, samples and measures such files")
 
 
 def check_code(config: Config, sections: Sequence[str] = ()) -> None:

@@ -59,12 +59,6 @@ class Evolution(Method):
     def uses_torch(self) -> bool:
         return self.objective.uses_torch
 
-    @property
-    def retired(self) -> str:
-        """The setting of an objective that older versions had; empty: there is none."""
-        names = [OBJECTIVES.name_of(part) for _, part in self.objective.members if part.retired]
-        return f'objective.name = "{names[0]}"' if names else ""
-
     def check(self, task: Task, population: Population) -> None:
         """Raise a ConfigError if the parts cannot work together."""
         self.objective.check()

@@ -42,14 +42,6 @@ class Method(Protocol):
     def rollouts(self) -> int:  # of one row of a generation
         return 1
 
-    @property
-    def retired(self) -> str:  # the setting of a part that older versions had; empty: there is none
-        return ""
-
-    @property
-    def of_offspring(self) -> "Method":  # the method of a sample of offspring, which do not adapt
-        return self
-
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> Self:
         """Read the config sections of the method."""

@@ -17,8 +17,4 @@ OBJECTIVES = Family(
         "custom": "ees_mpi.objectives.custom:CustomObjective",
         "weights": "ees_mpi.objectives.custom:WeightsPlugin",
     },
-    retired={
-        "nsr": "ees_mpi.objectives.retired:NoveltyReward",
-        "quality": "ees_mpi.objectives.retired:QualityEvolvability",
-    },
 )

@@ -12,5 +12,4 @@ POPULATIONS = Family(
         "custom": "ees_mpi.populations.custom:CustomPopulation",
     },
     default="normal",
-    retired={"chosen": "ees_mpi.populations.retired:Chosen"},
 )

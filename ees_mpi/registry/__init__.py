@@ -25,7 +25,6 @@ Count = Annotated[int, msgspec.Meta(ge=1)]  # of something that a config has at 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The base class of all members."""
 
-    retired: ClassVar[bool] = False  # whether only run files of older versions name it
     only_with: ClassVar[Mapping[str, tuple[str, str]]] = {}  # key -> another key, and the value that it must have
 
     def check(self) -> None:
@@ -38,21 +37,15 @@ def key(about: str, unit: str = "", **limits: Any) -> msgspec.Meta:
 
 
 class Family(Mapping[str, type[Part]]):
-    """A registry: name of a member -> class, imported at first use.
+    """A registry: name of a member -> class, imported at first use; `default`: the name of a section without one."""
 
-    default: the name of a section without one; retired: members of older versions, which are found but not listed
-    """
-
-    def __init__(
-        self, kind: str, members: dict[str, str], default: str | None = None, retired: Mapping[str, str] | None = None
-    ):
+    def __init__(self, kind: str, members: dict[str, str], default: str | None = None):
         self.kind, self.default, self._members = kind, default, members
-        self._all = {**members, **(retired or {})}
 
     def __getitem__(self, name: str) -> type[Part]:
-        if name not in self._all:
+        if name not in self._members:
             raise ConfigError(f"{self.kind}.name: {unknown(name, self._members)}")
-        return loaded(self._all[name])
+        return loaded(self._members[name])
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._members)
@@ -63,7 +56,7 @@ class Family(Mapping[str, type[Part]]):
     def name_of(self, part: object) -> str:
         """Return the name under which a part's class is registered."""
         path = f"{type(part).__module__}:{type(part).__name__}"
-        return next(name for name, member in self._all.items() if member == path)
+        return next(name for name, member in self._members.items() if member == path)
 
     def build(self, section: Any) -> Any:
         """Return the part that a config section describes."""

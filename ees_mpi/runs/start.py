@@ -119,8 +119,6 @@ class RunToTrain:
 
     def _new(self, path: Path, named: Path, config: Config, begin: StartingPoint | None) -> PreparedRun:
         """Prepare a new run."""
-        if isinstance(self.source, Path):
-            configs.check_kept(config, self.source)
         if config.run.needs_start and not begin:
             name = self.source if isinstance(self.source, (str, Path)) else "config"
             raise ConfigError(f"{name}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
@@ -170,7 +168,6 @@ def reopen(
     """
     named, path = path, path.absolute()
     with open_run(path, trust, allow_damaged_journal=True) as run:
-        configs.check_kept(run.config, path)
         if is_study(run):
             raise RunFileError(f"{path} holds a sample of mutations; a sample cannot be resumed")
         run.check_last()

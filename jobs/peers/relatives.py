@@ -7,8 +7,8 @@ Each has 60 generations of 200 rollouts and three seeds, and the best of four le
 in EARLIER.json are taken from there). Then mutations of the learned network are rolled out. NSR-ES and NSRA-ES have
 four means, and roll out one of them in each generation: measured are the fittest one and ("all means") equally many
 mutations of each. ES-MAML has 20 individuals of 1 + 9 rollouts. The relatives are those of jobs/examples/relatives.
-relatives.json has the numbers of version 0.2.0, in which they were parts of the package: there NSR-ES and NSRA-ES chose
-the next mean before they rolled out the last one.
+relatives.json has the numbers of an earlier form of the programs, in which NSR-ES and NSRA-ES chose the next mean
+before they rolled out the last one.
 """
 
 import json

@@ -54,7 +54,7 @@ def test_an_earlier_generation_passes_on_its_exact_observation_sums(walked: Path
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"observation_sums": None}, "export it again"),
+        ({"observation_sums": None}, "has no 'observation_sums'"),
         ({"layer1": np.zeros((3, 3), np.float32)}, "fit together"),
         ({"about": np.array("no JSON")}, "is not a policy"),
     ],
