@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,19 @@ class Offspring:
         if found.by_start is None or not found.common_starts:
             return self.position[:, None]
         return found.by_start[found.valid][..., -self.position.shape[1] :]
+
+    @property
+    def rollouts(self) -> Floats:
+        """The final positions [n K, B] of single rollouts; `position` has the means over K starts."""
+        found, numbers = self.outcomes, self.position.shape[1]
+        if found.by_start is None:
+            return self.position
+        return found.by_start[found.valid][..., -numbers:].reshape(-1, numbers)
+
+    def at(self, index: NDArray[np.int64]) -> "Offspring":
+        """Return some of them."""
+        outcomes = self.outcomes.at(np.flatnonzero(self.outcomes.valid)[index])
+        return replace(self, outcomes=outcomes, position=self.position[index], parent=self.parent[index])
 
 
 def read_offspring(run: Run, generation: int | None = None) -> Offspring:

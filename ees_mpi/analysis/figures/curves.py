@@ -1,15 +1,16 @@
 """Figures 1, 5, S1 and S2 of the paper, and those of MAML, `sweep`, `measure` and `signal`: curves."""
 
+import math
 import textwrap
 import warnings
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ees_mpi.analysis import labels, offspring
 from ees_mpi.analysis.figures import style
+from ees_mpi.analysis.figures.positions import limits
 from ees_mpi.analysis.figures.style import Figure
 from ees_mpi.analysis.numbers.measures import MEASURES
 from ees_mpi.analysis.numbers.scale import Scale, scales
@@ -20,6 +21,7 @@ from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import unknown
 from ees_mpi.store.reader import Run
@@ -28,6 +30,9 @@ from ees_mpi.tasks.locomotion import direction_name
 
 RANDOM = "from a random mean"
 MAX_GENERATIONS = 12  # generations of a run, for the signal
+ASIDE = 1.02  # between the bars of two curves
+PARTS = 10  # of the mutations, for a standard error
+MANY = 3000  # points of a panel, which are then smaller
 
 
 def interference(runs: Sequence[Run]) -> Figure:
@@ -150,70 +155,113 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None,
 def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
     """Draw a panel for each measure, with a curve for each label: the mean over its files, and their range.
 
-    The last panels, one for each label, show where the offspring of its first file end. cell: the side of a grid cell
+    A single file has two standard errors either way. The last panels, one for each label, show where the rollouts of
+    its first file end. cell: the side of a grid cell
     """
     offspring.check_one_task(runs)
     scale = scales(runs, cell)[0]
-    groups: dict[str, list[list[dict[str, Any]]]] = {}
-    first: dict[str, Run] = {}
+    files: dict[str, list[Run]] = {}
     for run in runs:
-        groups.setdefault(labels.label(run), []).append(at_stds(run, scale))
-        first.setdefault(labels.label(run), run)
-    everywhere = sorted({row["std"] for files in groups.values() for rows in files for row in rows})
+        files.setdefault(labels.label(run), []).append(run)
+    groups = [_Measured(members, scale) for members in files.values()]
+    everywhere = sorted({std for group in groups for std in group.stds})
+    axes = {name: axis.format(cells=scale.cells) for name, (_, axis) in AT_STDS.items()}
     if len(everywhere) == 1:
-        figure, maps = style.grid(len(first), 3, 3.6)
-        for panel, (name, run) in zip(maps, first.items(), strict=True):
-            _scatter(panel, run, name, everywhere)
-            _write_measures(panel, [rows[0] for rows in groups[name]], scale)
-        style.explain(figure, maps)
-        return figure
-    several = len(first) > 1  # one label needs no legend
-    figure, every = style.grid(len(AT_STDS) + several + len(first), 3, 2.0)
-    panels, spare, maps = every[: len(AT_STDS)], every[len(AT_STDS)], every[len(AT_STDS) + several :]
-    for panel, (name, (_, axis)) in zip(panels, AT_STDS.items(), strict=True):
-        for place, (title, files) in enumerate(groups.items()):
-            values: dict[float, list[float]] = {}
-            for row in sorted(chain(*files), key=lambda row: float(row["std"])):
-                values.setdefault(row["std"], []).append(row[name])
-            means, lowest, highest = (np.array([how(at) for at in values.values()]) for how in (np.mean, min, max))
-            shown = title if len(files) == 1 else f"{title}, n = {len(files)}"
-            panel.plot(list(values), means, **style.look(place), marker=".", label=shown)
-            panel.fill_between(list(values), lowest, highest, color=style.look(place)["color"], alpha=0.15, linewidth=0)
-        panel.set(xlabel="std of the mutations", ylabel=axis.format(cells=scale.cells), xscale="log")
-        panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
-        panel.minorticks_off()
-        if name == "coverage":
-            style.whole_numbers(panel.yaxis)
-    if several:
-        spare.set_axis_off()
-        spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
-    for panel, (name, run) in zip(maps, first.items(), strict=True):
-        _scatter(panel, run, name, everywhere)
-    style.explain(figure, maps)
+        figure, maps = style.grid(len(files), 3, 3.6)
+    else:
+        several = len(files) > 1  # one label needs no legend
+        figure, every = style.grid(len(axes) + several + len(files), 3, 2.2)
+        panels, spare, maps = every[: len(axes)], every[len(axes)], every[len(axes) + several :]
+        for panel, (name, axis) in zip(panels, axes.items(), strict=True):
+            for place, (title, group) in enumerate(zip(files, groups, strict=True)):
+                middle, low, high = np.transpose([group.at(std, name) for std in group.stds])
+                shown = textwrap.fill(
+                    title if len(group.files) == 1 else f"{title} (n\u00a0=\u00a0{len(group.files)})", 26
+                )
+                x = np.array(group.stds) * ASIDE**place
+                panel.plot(x, middle, **style.look(place), marker=".", label=shown)
+                panel.vlines(x, low, high, color=style.look(place)["color"], linewidth=0.8)
+            panel.set(xlabel="std of the mutations", ylabel=axis, xscale="log")
+            panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
+            panel.minorticks_off()
+            _set_limits(panel, name)
+        if several:
+            spare.set_axis_off()
+            spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
+    first = [
+        [offspring.read_offspring(run, row).rollouts for row in range(run.generations)] for run, *_ in files.values()
+    ]
+    frame = np.concatenate([places for rows in first for places in rows])
+    for panel, rows, title, group in zip(maps, first, files, groups, strict=True):
+        _scatter(panel, group.files[0], rows, frame, everywhere)
+        ends = "rollouts" if group.files[0].config.task.rollouts > 1 else "mutations"
+        panel.set_title(textwrap.fill(f"where {ends} end: {title}", 34, max_lines=2, placeholder=" ..."))
+        if len(everywhere) == 1:  # a curve would be a single point
+            lines = []
+            for name, axis in axes.items():
+                middle, low, high = group.at(everywhere[0], name)
+                lines.append(f"{axis}: {number(middle)} ({number(low)} to {number(high)})")
+            panel.set_xlabel("\n".join([panel.get_xlabel(), "", *lines]))
+    starts = max(run.config.task.rollouts for run in runs)
+    of_means = f"measures: of the means over {starts} starts; " if starts > 1 else ""
+    spread = "two standard errors either way" if len(files) == len(runs) else "range of files, or two standard errors"
+    style.explain(figure, maps, f"{of_means}{'bars' if len(everywhere) > 1 else 'in brackets'}: {spread}")
     return figure
 
 
-def _write_measures(panel: style.Axes, files: Sequence[dict[str, Any]], scale: Scale) -> None:
-    """Write the measures of one std below a panel: a curve would be a single point."""
-    lines = [f"means of {len(files)} files:"] if len(files) > 1 else []
-    for name, (_, axis) in AT_STDS.items():
-        lines.append(f"{axis.format(cells=scale.cells)}: {number(float(np.mean([row[name] for row in files])))}")
-    panel.set_xlabel("\n".join([panel.get_xlabel(), "", *lines]))
+class _Measured:
+    """The measures of the files of one label."""
+
+    def __init__(self, files: Sequence[Run], scale: Scale):
+        self.files, self._scale = files, scale
+        self._rows = [(run, place, row) for run in files for place, row in enumerate(at_stds(run, scale))]
+        self.stds = sorted({row["std"] for _, _, row in self._rows})
+
+    def at(self, std: float, name: str) -> tuple[float, float, float]:
+        """Return the mean of a measure over the files, and its range; of a single file two standard errors."""
+        found = [(run, place, row[name]) for run, place, row in self._rows if row["std"] == std]
+        values = [value for _, _, value in found]
+        if len(found) > 1:
+            return float(np.mean(values)), min(values), max(values)
+        run, place, _ = found[0]
+        read = offspring.read_offspring(run, place)
+        either_side = 2 * standard_error(read, name, self._scale)
+        return values[0], values[0] - either_side, values[0] + either_side
 
 
-def _scatter(panel: style.Axes, run: Run, name: str, everywhere: Sequence[float]) -> None:
-    """Draw the offspring at each std as points: two numbers of their behaviour, or one, over the std.
+def standard_error(mutations: offspring.Offspring, name: str, scale: Scale) -> float:
+    """Return the standard error of a measure, by a jackknife that leaves out a tenth of the mutations at a time."""
+    order = np.random.default_rng(0).permutation(len(mutations.position))
+    parts = np.array_split(order, min(PARTS, len(order)))
+    if len(parts) < 2:
+        return math.nan
+    rest = [np.setdiff1d(order, part) for part in parts]
+    values = [MEASURES[name].compute(mutations.at(index), scale) for index in rest]
+    return math.sqrt((len(values) - 1) * float(np.var(values)))
 
-    everywhere: the stds of all panels, which have the same colors in all of them
+
+def _set_limits(panel: style.Axes, name: str) -> None:
+    """Let an axis begin at 0; an entropy has no 0, so its axis is at least a nat long."""
+    low, high = panel.get_ylim()
+    if name == "entropy_fixed":
+        more = max(0.0, 1.0 - (high - low)) / 2
+        panel.set_ylim(low - more, high + more)
+    else:
+        panel.set_ylim(0, high if high > 0 else 1)
+    if name == "coverage":
+        style.whole_numbers(panel.yaxis)
+
+
+def _scatter(panel: style.Axes, run: Run, rows: Sequence[Any], frame: Floats, everywhere: Sequence[float]) -> None:
+    """Draw rollouts at each std as points: two numbers of their behaviour, or one, over the std.
+
+    rows: their places; frame: those of all panels, which have the same limits; everywhere: the stds of all panels,
+        which have the same colors
     """
     names, stds = offspring.axis_names(run), labels.stds(run)
-    rows = [offspring.read_offspring(run, row).position for row in range(len(stds))]
-    mean = run["mean_behavior"][0][-len(names) :]
-    looks: dict[str, Any] = {"s": 3.0, "linewidths": 0, "rasterized": True}
-    own = {**style.start_mark("the policy itself"), "linestyle": "none", "marker": "x", "markersize": 5}
-    order = sorted(range(len(stds)), key=lambda row: -stds[row])  # the widest cloud first, under the others
+    looks: dict[str, Any] = {"s": 3.0 if max(map(len, rows)) < MANY else 1.0, "linewidths": 0, "rasterized": True}
     shades = dict(zip(everywhere, style.shades(len(everywhere)), strict=True))
-    for row in order:
+    for row in sorted(range(len(stds)), key=lambda row: -stds[row]):  # the widest cloud first, under the others
         if len(names) > 1:
             xy = rows[row][:, 0], rows[row][:, 1]
             looks["label"] = f"std {stds[row]:g}"
@@ -221,14 +269,19 @@ def _scatter(panel: style.Axes, run: Run, name: str, everywhere: Sequence[float]
             spread = np.linspace(-0.3, 0.3, len(rows[row]))  # so that points do not cover each other
             xy = sorted(stds).index(stds[row]) + np.random.default_rng(0).permutation(spread), rows[row][:, 0]
         panel.scatter(*xy, color=shades[stds[row]]["color"], **looks)
+    mean = run["mean_behavior"][0][-len(names) :]
+    alone = run.config.task.rollouts == 1  # the mean of several starts is no place
     if len(names) > 1:
-        panel.plot(*mean[:2, None], **own)
-        panel.set(xlabel=names[0], ylabel=names[1])
+        own = {**style.start_mark("the policy itself"), "linestyle": "none", "marker": "x", "markersize": 5}
+        if alone:
+            panel.plot(*mean[:2, None], **own)
+        across, up = limits(run, frame.min(axis=0), frame.max(axis=0))[:2]
+        panel.set(xlabel=names[0], ylabel=names[1], xlim=across, ylim=up, box_aspect=1)
     else:
-        panel.axhline(mean[0], **style.start_mark("the policy itself"))
+        if alone:
+            panel.axhline(mean[0], **style.start_mark("the policy itself"))
         panel.set_xticks(range(len(stds)), [f"{std:g}" for std in sorted(stds)])
         panel.set(xlabel="std of the mutations", ylabel=names[0])
-    panel.set_title("\n".join(textwrap.wrap(f"where mutations end: {name}", 34)))
 
 
 def signal(runs: Sequence[Run]) -> Figure:

@@ -17,6 +17,7 @@ from ees_mpi.analysis.offspring import (
     axis_names,
     check_generation,
     check_one_task,
+    has_places,
     has_positions,
     read_offspring,
     valid_generations,
@@ -33,6 +34,7 @@ INSIDE = 0.8  # share of a component's offspring inside its outline
 SMOOTH = 1.5  # cells, of the outlines
 ENOUGH = 5  # offspring for an outline
 FIRST = 8  # numbers of a behaviour, at most, in the figure `starts`
+UNLIKE = 5  # times as long: the axes of such a place have each a scale of its own
 MAX_DRAWN = 1e300  # larger numbers are drawn as this one: their differences overflow
 
 
@@ -73,7 +75,10 @@ def cells(run: Run, rows: Sequence[Floats], fine: float, most: int) -> list[Floa
 
 
 def limits(run: Run, low: Floats, high: Floats) -> list[tuple[float, float]]:
-    """Return round limits [B] of behaviors from `low` to `high`: of robots the start is in the middle of all axes."""
+    """Return round limits [B] of behaviors from `low` to `high`: of robots the start is in the middle of all axes.
+
+    The two axes of a place have one scale, unless one number is so small beside the other that it is no length.
+    """
     from matplotlib.ticker import MaxNLocator
 
     low, high = np.clip(low, -MAX_DRAWN, MAX_DRAWN), np.clip(high, -MAX_DRAWN, MAX_DRAWN)
@@ -82,7 +87,11 @@ def limits(run: Run, low: Floats, high: Floats) -> list[tuple[float, float]]:
         low, high = np.full(len(low), -reach), np.full(len(high), reach)
     wider = np.where(low == high, 0.5 * np.where(low == 0, 1.0, np.abs(low)), 0.0)
     ticks = [MaxNLocator(25, **style.ROUND).tick_values(*ends) for ends in zip(low - wider, high + wider, strict=True)]
-    return [(float(row[0]), float(row[-1])) for row in ticks]
+    begin, span = np.array([row[0] for row in ticks]), np.array([row[-1] - row[0] for row in ticks])
+    if len(span) == 2 and has_places(run) and span.max() < UNLIKE * span.min():
+        middle, span = begin + span / 2, np.full(2, span.max())
+        begin = middle - span / 2
+    return list(zip(begin.tolist(), (begin + span).tolist(), strict=True))
 
 
 def maml(runs: Sequence[Run]) -> Figure:
@@ -191,8 +200,8 @@ def draw_maps(
 
 
 def wrapped(name: str, columns: int) -> str:
-    """Break the title of a panel into lines, for so many panels in a row."""
-    return textwrap.fill(name, 100 // (columns + 1), break_on_hyphens=False)
+    """Break the title of a panel into two lines at most, for so many panels in a row."""
+    return textwrap.fill(name, 100 // (columns + 1), max_lines=2, placeholder=" ...", break_on_hyphens=False)
 
 
 def shares(position: Floats, edges: Sequence[Floats]) -> Floats:
@@ -257,32 +266,33 @@ def _outline(panel: Axes, counts: Floats, edges: Sequence[Floats], color: str, l
 
 
 def starts(runs: Sequence[Run]) -> Figure:
-    """Draw a panel for each file, std and axis: rows are mutations, sorted by their mean, columns are starts.
+    """Draw a panel for each file, axis and std: rows are mutations, sorted by their mean, columns are starts.
 
     Of a behaviour that is no place, the first numbers are drawn.
     """
     shown = [
         (label(run), std, axis, places_of(run, row), number)
         for run in runs
-        for row, std in enumerate(measured_stds(run))
         for number, axis in enumerate(axis_names(run)[:FIRST])
+        for row, std in enumerate(measured_stds(run))
     ]
-    figure, panels = style.grid(len(shown), 4, 2.8)
+    names = {name for name, *_ in shown}
+    columns = max(len(measured_stds(run)) for run in runs)
+    if columns == 1:
+        columns = max(len(axis_names(run)[:FIRST]) for run in runs)
+    figure, panels = style.grid(len(shown), min(columns, 3), 2.6)
     farthest = max(float(np.abs(places).max()) for *_, places, _ in shown)
-    width = 26 if len(shown) > 2 else 44  # characters of a title
-    for panel, (title, std, axis, places, number) in zip(panels, shown, strict=True):
+    for panel, (name, std, axis, places, number) in zip(panels, shown, strict=True):
         rows = places[np.argsort(places[..., number].mean(axis=1)), :, number]
         image = panel.imshow(rows, "RdBu", aspect="auto", interpolation="none", vmin=-farthest, vmax=farthest)
         found = heritability(places[..., number : number + 1])
-        lines = (
-            title,
-            f"{axis}, std {std:g}",
-            f"heritable variance {found['heritable']:.3g}, share {found['share']:.2f}",
-        )
-        panel.set_title("\n".join(textwrap.fill(line, width) for line in lines))
-        panel.set(xlabel="start", xticks=[], yticks=[])
-    for first in panels[::4]:
-        first.set_ylabel("mutation, by its mean")
+        lines = [f"{axis}, std {std:g}", f"heritable {found['heritable']:.3g}, share {found['share']:.2f}"]
+        if len(names) > 1:
+            lines.insert(0, textwrap.shorten(name, 34, placeholder=" ..."))
+        panel.set_title("\n".join(lines))
+        panel.set(xlabel="start", xticks=[], yticks=[], ylabel="mutation, by its mean")
+    if len(names) == 1:
+        figure.suptitle(textwrap.shorten(names.pop(), 60, placeholder=" ..."), fontsize=8)
     axes = {axis for _, _, axis, _, _ in shown}
     name = axes.pop() if len(axes) == 1 else "final place" if all(map(has_positions, runs)) else "behaviour"
     figure.colorbar(image, ax=panels, label=name)

@@ -154,3 +154,5 @@ def explain(figure: Figure, panels: Sequence[Axes], heading: str | None = None) 
         figure.set_figheight(figure.get_figheight() + 0.15 + 0.22 * rows + 0.22 * bool(heading))
         where: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, "title": heading}
         figure.legend(handles.values(), handles.keys(), title_fontsize="medium", **where)
+    elif heading:
+        figure.supxlabel(heading, fontsize="medium")
