@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from pathlib import Path
 
 import make_release
@@ -86,6 +87,15 @@ def check_that_an_editable_install_has_the_same_job_scripts(copy: Path, empty: P
     assert run(editable, "ees-mpi", "jobs") == run(empty, "ees-mpi", "jobs")
     (editable / "ees_mpi").mkdir()  # as for a script beside a checkout, whose folder has the name of the package
     assert run(editable, "python", "-c", "import ees_mpi; print(ees_mpi.Strategy)").startswith("<class")
+
+
+def test_the_list_of_packages_has_every_folder_of_modules() -> None:
+    with (CHECKOUT / "pyproject.toml").open("rb") as file:
+        listed = tomllib.load(file)["tool"]["setuptools"]["packages"]
+    folders = {path.parent.relative_to(CHECKOUT) for path in (CHECKOUT / "ees_mpi").rglob("*.py")}
+    assert listed == sorted({*(".".join(folder.parts) for folder in folders), "ees_mpi.jobs"}), (
+        "pyproject.toml, tool.setuptools.packages: list every folder of the package, in this order"
+    )
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
