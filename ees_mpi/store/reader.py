@@ -371,7 +371,6 @@ class Run(Mapping[str, Series]):
             self.check_noise(noise)
             self._noise = noise
         if self._rebuilt is None or self._rebuilt[0] != generation:  # many individuals: read their generation once
-            self.check_generation(generation)
             self._rebuilt = generation, self.learned(generation), self.draw(generation)
         _, learned, draw = self._rebuilt
         return self.config.population.individual(learned, draw, index, self._noise)

@@ -20,7 +20,6 @@ from support.small_runs import walk
 from ees_mpi import open_run
 from ees_mpi.commands.adapt import read_adaptation
 from ees_mpi.errors import EesError
-from ees_mpi.store import chunks
 from ees_mpi.store.fold import repair
 
 FLIPS = int(os.environ.get("EES_TEST_DAMAGES", "28"))
@@ -150,20 +149,3 @@ def test_random_damage_gives_an_error_or_the_right_data(kind: str, files: dict[s
     damages = [flip] * count + [zero] * -(-count // 6)
     faults = [trial(path, whole, partial(each, chance=chance), kind.removeprefix(name)) for each in damages]
     assert [fault for fault in faults if fault] == []
-
-
-@pytest.mark.slow
-def test_a_zeroed_chunk_whose_checksum_is_zero_is_noticed(files: dict[str, Path], tmp_path: Path) -> None:
-    path = Path(shutil.copy(files["run"], tmp_path / "run.h5"))
-    with open_run(path) as run:
-        dataset = run.file["generations/fitness"]
-        info = dataset.id.get_chunk_info_by_coord((0, 0))
-        assert chunks.damaged(dataset) == []
-    raw = bytearray(path.read_bytes())
-    raw[info.byte_offset : info.byte_offset + info.size] = bytes(info.size)
-    path.write_bytes(raw)
-    with (
-        open_run(path) as run,
-        pytest.raises(EesError, match="generations/fitness has wrong checksums in the generations 0"),
-    ):
-        run["fitness"][:]

@@ -1,9 +1,11 @@
 """The run file as its readers meet it: finished, running, killed, damaged, not ours."""
 
+import os
 import resource
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -148,6 +150,34 @@ def test_a_new_file_on_a_full_disk_is_one_error_and_leaves_nothing(tmp_path: Pat
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_each_step_is_on_the_disk_before_the_next_one(
+    tmp_path: Path, tiny: Callable[..., Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    def noted(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(target: Any, *rest: Any) -> Any:
+            path = Path(os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else target)
+            steps.append(f"{name} {'folder' if path == tmp_path else path.name}")
+            return original(target, *rest)
+
+        return call
+
+    for name in ("write", "fsync", "replace"):
+        monkeypatch.setattr(os, name, noted(name, getattr(os, name)))
+    in_place = ["fsync run.h5.folding", "replace run.h5.folding", "fsync folder"]
+    new_journal = ["write run.h5.journal.new", "fsync run.h5.journal.new", "replace run.h5.journal.new", "fsync folder"]
+    record = ["write run.h5.journal", "fsync run.h5.journal"]
+    half = Half(tmp_path / "run.h5", tiny(), 2)  # with a session
+    assert steps == [*in_place, *new_journal, *3 * record]
+    steps.clear()
+    half.writer.fold()
+    assert steps == [*in_place, *new_journal]
+    steps.clear()
+    half.writer.close()
+    assert steps == in_place and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
 
 
 def test_slices_of_a_series_are_numpys_slices(running: Half) -> None:
