@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import threadpoolctl
 from numpy.typing import NDArray
 from support.own_parts import EXAMPLES, MODULES
 from support.program import CHECKOUT, done, forget_modules, info, python, refusal
@@ -32,7 +31,6 @@ from ees_mpi.tasks.interference import pattern
 NOISE = {"noise": {"size": 5000}, "run": {"fsync": False}}
 SMALL = {**NOISE, "population": {"name": "normal", "size": 20, "std": 0.5}, "objective": {"name": "maxent"}}
 README_LOOP = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)[0]
-STARTS = [{"name": name, "share": 1.0} for name in ("maxvar", "repeatable")]
 TINY = ("population.size=20", "run.generations=6", "noise.size=5000", "run.fsync=false")
 
 
@@ -159,18 +157,6 @@ def test_an_empty_vector_and_names_of_other_programs_are_told() -> None:
             ees_mpi.Strategy(np.zeros(2), **{name: 10})
 
 
-def test_asking_again_returns_the_same_individuals_and_nothing_is_shared_with_the_user() -> None:
-    es = small()
-    first = es.ask()
-    kept = first.copy()
-    first[:] = 0
-    np.testing.assert_array_equal(es.ask(), kept)
-    mean = np.ones(1, np.float32)
-    es = small(mean)
-    mean[:] = 5
-    assert es.mean[0] == 1.0
-
-
 def test_rows_that_are_not_finite_or_not_valid_have_weight_0() -> None:
     states = []
     for missing in ({"valid": np.arange(20) > 2}, {}):
@@ -263,19 +249,6 @@ def test_strategies_share_a_noise_table_of_the_same_seed_and_size_and_free_it_wi
         gc.enable()
 
 
-def test_closing_one_of_several_leaves_one_thread_to_the_others() -> None:
-    def threads() -> set[int]:
-        return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
-
-    gc.collect()  # others may wait for it in the traceback of an error
-    with threadpoolctl.threadpool_limits(2, "blas"):
-        first, second = small(), small()
-        first.close()
-        assert threads() == {1}
-        second.close()
-        assert threads() == {2}
-
-
 @pytest.mark.parametrize(
     ("mean", "population"),
     [
@@ -324,13 +297,10 @@ WRONG_CALLS = [
     ("gather: expected an array of numbers, got one of object", lambda es: es.gather([None] * len(es.ask()))),
     (r"expected 20 finite weights.*got an array of shape \(19,\)", lambda es: es.tell(weights=es.ask()[1:, 0])),
     ("expected 20 finite weights.*not finite", lambda es: es.tell(weights=es.ask()[:, 0] * np.nan)),
-    ("weights= without behavior, fitness and valid", lambda es: es.tell(es.ask(), weights=np.ones(20))),
     ("expected a call of ask before it", lambda es: es.tell(np.ones((20, 1)))),
     (r"expected a behaviour of shape \(20, B\), got \(19, 1\)", lambda es: es.tell(simulate(es.ask())[1:])),
     ("11 of 20 rollouts are invalid", lambda es: es.tell(es.ask(), valid=np.arange(20) > 10)),
-    ("arrays of numbers that fit together", lambda es: es.tell([["a"]] * len(es.ask()))),
     ("numbers that fit together: .*not None", lambda es: es.tell([[1.0]] * (len(es.ask()) - 1) + [[None]])),
-    ("numbers that fit together: .*or complex", lambda es: es.tell(1j * es.ask())),
 ]
 
 
@@ -349,16 +319,11 @@ def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, 
     [
         (3, {}, r"mean: expected an array \[D\], such as np.zeros\(D\), or \[K, D\]; got 3"),
         ([], {}, r"mean: expected \[D\] or \[K, D\] finite numbers, got an array of shape \(0,\)"),
-        (["a"], {}, r"mean: expected \[D\] or \[K, D\] finite numbers: could not convert"),
         (np.ones((2, 3)), {}, r"mean: expected the shape \(1, 3\)"),
-        ([1.0], {"record": "/proc/run.h5"}, "record /proc/run.h5: no file can be written there"),
         ([1.0], {"record": "runs/"}, "record runs/: this is a folder; expected the name of a file"),
-        ([1.0], {"config": {"run": 3}}, "run: expected a table, got 3"),
         ([1.0], {"objective": "maxant"}, "objective.name: unknown name 'maxant'; did you mean"),
-        ([1.0], {"objective": 3}, "objective: expected a name, a dict, a settings object or a function of yours"),
         ([1.0], {"optimizer": Adam}, "optimizer: expected a name, a dict, a settings object or a class of yours, got"),
         ([1.0], {"objective": "repeatable"}, "repeatable.*task.rollouts = 2 or more, got 1"),
-        ([1.0], {"objective": {"name": "blend", "parts": STARTS}}, "blend.*task.rollouts = 2 or more, got 1"),
         ([1.0], {"config": "cheetah-maml"}, "expected an evolution strategy, got method 'maml'"),
         (np.ones(4950), {}, "noise.size: expected at least 5049, for 100 noise vectors of 4950 parameters; got 5000"),
     ],

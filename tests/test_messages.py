@@ -1,6 +1,5 @@
 """The messages to a user who makes a mistake: each names it, and what to do."""
 
-import os
 import re
 import sys
 from pathlib import Path
@@ -10,7 +9,7 @@ from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
-from ees_mpi.errors import MissingExtra, optional, words_of
+from ees_mpi.errors import MissingExtra, optional
 
 CONFIG = """
 [run]
@@ -145,24 +144,3 @@ def test_ctrl_c_while_a_package_is_imported_does_not_say_that_it_is_missing(insi
     for module, kind in {"written_in_cpp": KeyboardInterrupt, "no_such_module": MissingExtra}.items():
         with pytest.raises(kind):
             optional(module, "install it")
-
-
-def test_an_extra_that_is_installed_but_broken_says_why(inside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    Path("broken_extra.py").write_text("raise OSError('libcudart.so.12: not found')")
-    monkeypatch.syspath_prepend(inside)
-    with pytest.raises(MissingExtra, match=r"install it; the one that is here fails: libcudart.so.12: not found"):
-        optional("broken_extra", "install it")
-
-
-def test_an_error_of_the_system_names_the_present_folder_if_that_was_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (folder := tmp_path / "removed").mkdir()
-    os.chdir(folder)
-    folder.rmdir()
-    with pytest.raises(FileNotFoundError) as raised:
-        os.getcwd()
-    assert words_of(raised.value) == "the present folder: No such file or directory"
-    assert words_of(OSError(28, "No space left on device")) == "No space left on device"
-    os.chdir(tmp_path)

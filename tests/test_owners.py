@@ -58,13 +58,6 @@ def test_the_values_of_the_owners_are_in_the_tree_that_is_built(tmp_path: Path) 
     assert "https://a.org/raw/v1/jobs/paper/pictures/ant.gif" in links
 
 
-def test_a_tree_whose_owners_have_filled_in_nothing_is_built_as_it_is(tmp_path: Path) -> None:
-    folder = tree(tmp_path)
-    owners.fill(folder, VERSION)
-    same = [name for name in FILES if (folder / name).read_text() == (CHECKOUT / name).read_text()]
-    assert set(FILES) - set(same) <= {"CITATION.cff"}
-
-
 def test_every_empty_value_is_named(tmp_path: Path) -> None:
     folder = tree(tmp_path)
     text = 'date = "x"\ndoi = ""\n[urls]\nIssues = ""\n[[authors]]\nemail = ""\n'

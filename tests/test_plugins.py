@@ -16,10 +16,6 @@ from ees_mpi.registry import plugins
 pytestmark = pytest.mark.usefixtures("inside")
 
 
-def test_there_is_an_example_of_every_family() -> None:
-    assert len(EXAMPLES) == len(MODULES) == 9
-
-
 @pytest.mark.parametrize("heading", EXAMPLES)
 def test_every_example_of_the_page_trains_and_has_the_same_bits_again(heading: str, tmp_path: Path) -> None:
     (tmp_path / "configs").mkdir()
@@ -82,44 +78,27 @@ def broken(heading: str, old: str, new: str, **run: object) -> tuple[int, str, s
     return failed.returncode, first.removeprefix("ees-mpi: "), "\n".join(lines)
 
 
-EXIT = "property(lambda self: exit())"
 WRONG = [
     ("A task", "def open(self, seed)", "def close_(self)", "throwing:Throw: expected a class with parameters, behavi"),
     ("A task", "import math\n", "import maths\n", "importing it raised ModuleNotFoundError: No module named 'maths'"),
-    ("A task", "= 2, 1", f"= 2, {EXIT}", "throwing:Throw: behavior_dim raised SystemExit"),
-    ("A task", "= 2, 1", f"= 2, 1; device = {EXIT}", "throwing:Throw: device raised SystemExit"),
     ("A task", "= 2, 1", "= 2, 1; observation_dim = property(lambda self: self.a)", "observation_dim raised Attri"),
-    ("A task", "np.array([0.2, 1.0], np.float32)", "[[0.2], [1.0, 2.0]]", "Throw: initial() raised ValueError"),
-    ("A task", "Outcome(index,", "Outcome(0,", "individual 1: task.function throwing:Throw: evaluate() returned ind"),
-    ("A task", "[0.2, 1.0]", "[0.2, 1.0, 0.0]", "initial() has shape (3,); expected (2,)"),
     ("A task", "(landed,)", "(landed, 1.0)", "a behaviour of shape (2,); expected ees_mpi.outcomes.Outcome with (1,"),
-    ("A task", "(landed,)", "('left',)", "expected ees_mpi.outcomes.Outcome with (1,): real numbers"),
-    ("A task", "length=1", "length=None", "with (1,): expected a number as length, got None"),
-    ("A task", "fitness=landed", "fitness=10**400", "int too large to convert to float"),
-    ("A task", "length=1", "length=1e400", "index 0 and length inf; expected index 0 and a length of 0 or more"),
-    ("A task", "= 2, 1", "= 2, 1; device = property(lambda self: self.open.device)", "Throw: device raised Attribut"),
-    ("A policy", "self.count = ", f"type(self).count = {EXIT}; _ =", "linear:Linear: count raised SystemExit"),
     ("A policy", "self.scale * np", "np.zeros(3) + np", "linear:Linear: act() returned the shape (3,); expected (1,)"),
     ("A policy", "self.scale * np", "'far'; np", "linear:Linear: act() returned no vector of numbers: could not conv"),
     ("A policy", "0.1 * generator.standard_normal(self.count)", "'far'", "Linear: initial() raised ValueError: could"),
-    ("A policy", "self.scale * np", "__import__('torch').ones(1, requires_grad=True); np", "no vector of numbers: Can"),
     (
         "A population",
         "np.ones(self.size, int)",
         "[[1], [1, 2]]",
         "OneSpread: draw() raised ValueError: setting an array",
     ),
-    ("A population", "np.ones(self.size, int)", "np.ones(self.size)", "draw() returned sign of shape (8,) and type f"),
     ("A population", '"mean": mean[None]', '"mean": mean', "gradient() returned arrays of the shapes {'log_std': (1,)"),
-    ("A population", "np.log([self.std])", "[[1], [1, 2]]", "learned() returned values that are not arrays of number"),
     ("A population", "return mean + np.exp", "return 'far'; np.exp", "OneSpread: individual() raised ValueError: coul"),
     ("An optimizer", "for name in learned}, speed", "for name in learned}", "as the moments returned NoneType"),
     ("A behaviour", "len(seen) // 2", "len(seen) // 0", "behaviors:middle_and_end: middle_and_end() raised ZeroDivi"),
-    ("A behaviour", "return [", "return [[1.0, 2.0]] or [", "numbers in a flat sequence, got"),
     ("A behaviour", "return [", "return ['left', 'right'] or [", "numbers in a flat sequence, got"),
     ("A Gymnasium environment", "self.x, self.speed = 0.0, 0.1", "pass", "reset() or step() raised AttributeError"),
     ("A Gymnasium environment", "False, False, {}", "{}", "to return a four or five element tuple"),
-    ("A Gymnasium environment", "def step", "close = exit\n\n    def step", "Cart-v0: close() raised SystemExit"),
     ("An objective in torch", "** power", "** power[0]", "objectives:outermost: outermost() raised TypeError"),
 ]
 

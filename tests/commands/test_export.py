@@ -51,12 +51,6 @@ def test_an_exported_policy_acts_as_ours_by_the_lines_of_the_page(
     np.testing.assert_allclose(act(observations[0]), expected[0], rtol=1e-5, atol=1e-8)
 
 
-def test_the_tutorial_has_the_same_lines() -> None:
-    tutorial = (CHECKOUT / "ees_mpi" / "docs" / "tutorial.md").read_text(encoding="utf-8")
-    lines = re.findall(r"def load\(path\):\n.*?return act$", tutorial, re.DOTALL | re.MULTILINE)
-    assert lines and lines[0] in textwrap.dedent(PAGE[PAGE.index("    def load(") : PAGE.index("This is the network")])
-
-
 BEHAVIOR = "def first(rollout):\n    return [rollout.observations[-1][0]]\n"
 
 
@@ -72,17 +66,6 @@ def test_an_export_needs_no_environment(inside: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(task_module, "make", lambda *arguments: pytest.fail("the environment was made"))
     done("export", "run.h5", "--policy")
     assert loaded(Path("policy.npz"))(np.ones(4)).shape == (2,)
-
-
-def test_the_name_of_a_policy_says_which_individual_it_is(
-    walked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with open_run(walked) as run:
-        last = run.generations - 1
-        found = [export_policy(run, None, *chosen).name for chosen in ((), (None, 3), (0, 1), (-1, None, 0))]
-    assert found[:2] == ["policy.npz", f"policy-generation{last}-individual3.npz"]
-    assert found[2:] == ["policy-generation0-individual1.npz", f"policy-generation{last}-component0.npz"]
 
 
 def test_one_of_several_means_must_be_chosen(species: Path, tmp_path: Path) -> None:

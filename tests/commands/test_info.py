@@ -55,21 +55,6 @@ def test_one_run_is_shown_with_its_config_dates_and_results() -> None:
     assert data["results"]["entropy"] == last and data["config"]["population"]["std"] == 0.5
 
 
-@pytest.mark.parametrize(("name", "how"), [("adapt", "mutation"), ("maml-adapt", "gradient")])
-def test_an_adaptation_is_read(name: str, how: str) -> None:
-    facts = info(Path(f"{name}.h5"))
-    assert (facts["kind"], facts["adapted_by"], facts["direction"]) == ("adaptation", how, 180.0)
-    assert facts["results"]["fitness_mean"] <= facts["results"]["fitness_max"]
-    assert facts["of_run"]["generation"] > 0 and facts["config"]["task"]["name"] == "cheetah"
-    assert f"{'adapted_by':22} {how}\n" in done("info", f"{name}.h5").stdout
-
-
-def test_a_sample_is_read() -> None:
-    facts = info(Path("sample.h5"))
-    assert (facts["kind"], facts["generations"]) == ("study", 1) and facts["started_from"]["generation"] == 4
-    assert "started_from           cheetah.h5, generation 4" in done("info", "sample.h5").stdout
-
-
 def test_a_table_has_the_keys_in_which_runs_differ_and_is_sorted() -> None:
     table = rows("sweep0.h5", "sweep1.h5", "sweep2.h5")
     assert [(row["file"], row["population.std"], row["seed"], row["generations"]) for row in table] == [
@@ -118,13 +103,6 @@ def test_a_table_says_how_far_unfinished_runs_are_and_who_writes_them(tmp_path: 
     assert note[0] == f"{stopped}:" and "nobody writes it now" in " ".join(note)
     first_facts, facts = map(json.loads, done("info", "sweep1.h5", stopped, "--json").stdout.splitlines())
     assert first_facts["writer"] is None and "nobody" in facts["writer"] and facts["seconds_per_generation"] > 0
-
-
-def test_invalid_rollouts_of_the_last_generation_are_said_below_a_table(tmp_path: Path) -> None:
-    copy = Path(shutil.copy("sweep0.h5", tmp_path / "copy.h5"))
-    with edited(copy) as file:
-        file["generations/invalid_share"][5] = 0.25
-    assert f"{copy}: 25.0% of the last rollouts are invalid" in done("info", "sweep1.h5", copy).stdout
 
 
 def test_a_writer_is_told_from_one_that_was_killed(tmp_path: Path) -> None:

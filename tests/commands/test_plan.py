@@ -26,11 +26,6 @@ def test_the_plan_of_the_paper_adds_up() -> None:
     assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "3 rollouts" in text
 
 
-def test_gpus_share_the_individuals_instead_of_the_ranks() -> None:
-    facts = plan.estimate(ANT, 32, 16, replace(COSTS, rollout=0.001, gpus=4))
-    assert facts["evaluate_seconds"] == pytest.approx(10_000 / 8 * 0.001) and facts["gpus_per_node"] == 4
-
-
 def test_the_plan_of_maml_counts_whole_tasks_and_the_memory_that_they_keep() -> None:
     maml = config.load("cheetah-maml")
     costs = replace(COSTS, rollout=7.0, row=10.0, shared=0.0, kept=100 * MIB, most_kept=250 * MIB, table=0)
@@ -56,11 +51,6 @@ def test_plan_on_the_command_line() -> None:
         assert word in ended.stdout
 
 
-def test_quick_rollouts_are_timed_together_and_never_more_than_there_are() -> None:
-    sets = ["--set", "population.size=40", "--set", "noise.size=5000"]
-    assert "timed here          40 rollouts" in done("plan", "interference-maxvar", *sets, "--ranks", 2).stdout
-
-
 def test_on_gpus_one_batch_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "batches.toml").write_text(stand_in_gpu.CONFIG)
     monkeypatch.setenv("EES_TEST_GPUS", "GPU-a,GPU-b")
@@ -83,9 +73,3 @@ def test_code_that_is_not_deterministic_is_refused_as_train_does(tmp_path: Path)
     refused = refusal("plan", *words)
     assert refused[0] == 2 and "it is not deterministic: individual 0 was evaluated twice" in refused[1]
     done("plan", *words, "--set", "task.deterministic=false")
-
-
-def test_a_folder_that_cannot_be_written_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir("/proc")
-    code, said = refusal("plan", "interference-maxvar", "--set", "population.size=8", "--set", "noise.size=5000")
-    assert code == 2 and "/proc cannot be written" in said and "folder of the run file" in said

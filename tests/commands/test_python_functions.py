@@ -11,12 +11,10 @@ import numpy as np
 import pytest
 import threadpoolctl
 from support.own_tasks import Interrupting
-from support.program import CHECKOUT, done, refusal
 from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import machine
-from ees_mpi.cli import files
 from ees_mpi.generation.results import Record
 from ees_mpi.store import lock
 
@@ -175,46 +173,6 @@ def test_a_call_inside_a_call_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ees_mpi.LaunchError, match="another call of ees_mpi is running in this process"):
         small(tmp_path / "run.h5", on_generation=lambda record: small(inner).close())
     assert not inner.exists()
-
-
-def test_code_that_was_changed_between_two_calls_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Still(Interrupting):
-        def evaluate(self, index: int, *rest: Any) -> Any:
-            raise ZeroDivisionError("the new code ran")
-
-    ees_mpi.train(CONFIG, tmp_path / "run.h5").close()
-    monkeypatch.setattr("support.own_tasks.Interrupting", Still)
-    with pytest.raises(Exception, match="the new code ran"):
-        ees_mpi.train(CONFIG, tmp_path / "other.h5", settings={"task.function": "support.own_tasks:Interrupting"})
-
-
-def groups_of() -> list[tuple[str, dict[str, str]]]:
-    """The groups that `presets` prints: each heading with its names and sentences."""
-    groups = [group.splitlines() for group in done("presets").stdout.rstrip("\n").split("\n\n")]
-    return [(heading, dict(line.split(maxsplit=1) for line in lines)) for heading, *lines in groups]
-
-
-def test_presets_begins_with_five_and_lists_all_in_groups_one_line_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    (heading, begin), *groups = groups_of()
-    assert "Begin with" in heading and len(begin) == 5 and begin.keys() <= ees_mpi.presets().keys()
-    assert sorted(name for _, group in groups for name in group) == sorted(ees_mpi.presets())
-    headings = [heading for heading, _ in groups]
-    assert headings == [heading for heading in files.PRESETS if heading in headings]
-    paper, released, *_, gymnasium, small = (group for _, group in groups)
-    assert "ant-maxvar-split" in paper and all(name.endswith("-authors") for name in released)
-    assert all(name.startswith("gymnasium-") for name in gymnasium) and all(name.endswith("-laptop") for name in small)
-    monkeypatch.setattr(files.ranks, "launched", lambda: (2, 1, "mpirun"))  # on the second rank
-    assert done("presets").stdout == done("presets", "interference-maxent").stdout == ""
-
-
-def test_presets_prints_the_toml_of_a_name() -> None:
-    assert done("presets", "ant-maxent").stdout == load_preset("ant-maxent")
-    code, line = refusal("presets", "ant-maxnt")
-    assert code == 2 and "did you mean ant-maxent" in line
-
-
-def load_preset(name: str) -> str:
-    return (CHECKOUT / "ees_mpi" / "presets" / f"{name}.toml").read_text(encoding="utf-8")
 
 
 def test_dir_lists_what_is_public_and_nothing_else() -> None:

@@ -44,13 +44,6 @@ def test_a_wrong_name_lists_all_of_them_with_a_line_each(words: tuple[str, ...])
         ees_mpi.shelf("no-such")
 
 
-def test_a_name_stands_for_the_path_also_in_python(inside: Path) -> None:
-    (inside / f"shelf:{ANT}").write_text("the name is reserved: this file is not read")
-    path = shelf.TRAINED / f"{ANT}.npz"
-    assert arguments.path_of(f"shelf:{ANT}") == path == arguments.path_of(path)
-    assert arguments.checked(MeasureRequest(f"shelf:{ANT}")).policy == str(path)
-
-
 def test_config_prints_the_config_of_a_trained_mean_and_info_its_card() -> None:
     config = ees_mpi.load_config(f"shelf:{ANT}", {"task.steps": 7})
     assert done("config", f"shelf:{ANT}", *sets("task.steps=7")).stdout == config.to_toml()
@@ -69,11 +62,6 @@ def test_commands_for_runs_say_which_take_a_policy(words: str, inside: Path) -> 
 def test_a_trained_mean_is_no_config_of_a_new_run(command: str, inside: Path) -> None:
     code, said = refused(command, f"shelf:{ANT}")
     assert code == 2 and f"ees-mpi config shelf:{ANT}" in said and f"--from shelf:{ANT}" in said
-
-
-def test_no_output_has_a_reserved_name() -> None:
-    code, said = refused("train", "interference-maxvar", "--out", "shelf:mine.h5")
-    assert code == 2 and "reserved" in said and "shelf:mine.h5" in said
 
 
 def test_outputs_of_a_trained_mean_are_written_here_and_not_into_the_package(inside: Path) -> None:

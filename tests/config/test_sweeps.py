@@ -2,7 +2,7 @@
 
 import pytest
 
-from ees_mpi.config.sweeps import runs, values, word
+from ees_mpi.config.sweeps import runs, values
 
 
 @pytest.mark.parametrize(
@@ -22,19 +22,6 @@ from ees_mpi.config.sweeps import runs, values, word
 def test_commas_separate_values_except_inside_brackets_and_quotes(setting: str, expected: list[str]) -> None:
     key = setting.partition("=")[0]
     assert values(setting) == [f"{key}={value}" for value in expected]
-
-
-@pytest.mark.parametrize(
-    ("setting", "expected"),
-    [
-        ("population.std=0.01", "std-0.01"),
-        ("task.hidden=[4, 8]", "hidden-4_8"),
-        ("objective.name=maxvar", "objective-maxvar"),
-        ("task.function=own/task.py:F", "function-own_task.py_F"),
-    ],
-)
-def test_a_value_in_the_name_of_a_file_has_plain_letters(setting: str, expected: str) -> None:
-    assert word(setting) == expected
 
 
 def test_the_name_of_a_file_has_what_differs_and_the_seed_which_changes_fastest() -> None:

@@ -82,13 +82,6 @@ def test_the_terminal_of_mpirun_gets_the_last_words_of_a_run_that_it_ends(
     os.close(terminal)
 
 
-def test_an_output_that_the_code_of_the_user_has_closed_does_not_stop_a_run(tiny: Callable[..., Config]) -> None:
-    config, shown = tiny(), io.StringIO()
-    shown.close()
-    with progress.Progress(config, 0, lambda: None, shown) as shower:
-        assert trained(config, shower.update).generation == 6
-
-
 def test_the_speed_is_said_as_people_say_it() -> None:
     assert clock(7214.2) == "2:00:14" and clock(-14) == "-0:00:14"
     assert pace(0.0435) == "23 generations a second" and pace(63.2) == "63.2 s a generation"

@@ -7,7 +7,7 @@ import pytest
 import scipy.stats
 
 from ees_mpi import density
-from ees_mpi.analysis.numbers.measures import MEASURES, directions, saturation, sides
+from ees_mpi.analysis.numbers.measures import MEASURES, directions, saturation
 from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.outcomes import Outcomes
@@ -65,17 +65,6 @@ def test_a_wild_place_does_not_make_the_fixed_entropy_blind() -> None:
     assert measured("entropy_fixed", made(wild)) == pytest.approx(measured("entropy_fixed", made(calm)), abs=0.1)
 
 
-def test_the_mean_fitness_counts_valid_rollouts_only() -> None:
-    offspring = made([[1.0], [2.0], [50.0]])
-    offspring.outcomes.valid[2] = False
-    assert measured("fitness_mean", offspring) == 1.5
-
-
-def test_the_covariance_trace_is_numpys() -> None:
-    points = plane(3)
-    assert measured("covariance_trace", made(points)) == pytest.approx(np.trace(np.cov(points.T, bias=True)))
-
-
 def test_a_saturated_cell_is_told_and_a_fitting_one_is_not() -> None:
     offspring = made(NORMAL)
     assert "neighbours of each other" in saturation(offspring, scale(offspring, 40.0))
@@ -125,17 +114,6 @@ def test_the_correlation_sees_a_ring_that_is_stretched_along_a_diagonal() -> Non
     assert not MEASURES["correlation"].fits(made([[1.0], [2.0]]))
 
 
-def test_individuals_that_barely_moved_have_no_direction() -> None:
-    angle = np.radians(np.arange(0, 360, 5) + 1)
-    fallen = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    walked = np.array([[6.0, 0.1], [9.0, -0.1]])
-    assert measured("direction_uniformity", made(np.concatenate([fallen, walked]))) == 0
-    assert np.isnan(measured("direction_uniformity", made(fallen)))
-    line = made([[-1], [-2], [-4.9], [7], [5], [-6]])
-    assert measured("balance", line) == pytest.approx(2 / 3) and sides(line, scale(line)) == (1 / 6, 2 / 6)
-    assert np.isnan(measured("balance", made([[0], [4.9]]))) and measured("balance", made([[-1], [1]]), radius=0.5) == 1
-
-
 @pytest.mark.parametrize(
     ("shift", "fits"), [(0.0, lambda value: abs(value) < 0.05), (20.0, lambda value: value > 0.99)]
 )
@@ -144,11 +122,3 @@ def test_components_are_specialized_if_behavior_tells_them_apart(shift: float, f
     offspring = made(np.random.default_rng(4).normal(size=(300, 2)) + shift * parent[:, None], parent, 2)
     assert fits(measured("specialization", offspring))
     assert not MEASURES["specialization"].fits(made(plane(1)))
-
-
-def test_a_ring_around_a_disc_is_specialized_though_both_have_the_same_mean() -> None:
-    generator = np.random.default_rng(5)
-    angle, parent = generator.uniform(0, 2 * np.pi, 400), np.arange(400) % 2
-    radius = np.where(parent == 0, generator.normal(10, 0.5, 400), generator.normal(0, 0.5, 400))
-    offspring = made(np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=1), parent, 2)
-    assert measured("specialization", offspring) > 0.9

@@ -57,12 +57,6 @@ def test_a_package_that_an_environment_needs_is_the_one_that_is_named(monkeypatc
     assert "MuJoCo" not in str(error.value)
 
 
-def test_box_actions_are_clipped_to_their_bounds_and_rollouts_cut_at_the_steps() -> None:
-    task = build(env="Pendulum-v1")
-    assert task.layers == (3, 8, 1) and task.behavior_dim == 3
-    assert evaluate(task).length == 40
-
-
 @pytest.mark.parametrize(("behavior", "dim"), [("final_x", 1), ("final_xy", 2)])
 def test_the_behavior_can_be_the_final_position_of_a_body_and_fitness_a_direction(behavior: str, dim: int) -> None:
     settings = {"env": "HalfCheetah-v5", "behavior": behavior, "fitness": "behavior", "terminate": "never"}
