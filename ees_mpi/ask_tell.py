@@ -35,7 +35,6 @@ from ees_mpi.populations.mixture import Mixture
 from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry.search import searching
-from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.runs.broadcast import as_on_root, read_on_root
 from ees_mpi.runs.computing import computing
 from ees_mpi.runs.loops import NO_END, Recording, config_of, reopen_loop
@@ -75,7 +74,6 @@ class Strategy:
     config: Config
     sampled: NDArray[np.bool_]  # [n] which of the rows that `ask` returned last feed the observation normaliser
 
-    @checks_arguments
     def __init__(
         self,
         mean: "ArrayLike",  # a text, so that `help` shows its name and not the long type
@@ -125,7 +123,6 @@ class Strategy:
         self._pin_threads()
 
     @classmethod
-    @checks_arguments
     def resume(
         cls, path: str | os.PathLike[str], *, generations: int | None = None, trust: bool = False, force: bool = False
     ) -> "Strategy":
@@ -245,7 +242,6 @@ class Strategy:
         """The number of this rank, for work that one rank does, such as printing; without mpirun 0."""
         return self._loop.ranks.rank
 
-    @checks_arguments
     def ask(self, chunk: int | None = None) -> Any:
         """Return the individuals of this rank [n, D]; with `chunk`, an iterator over parts [m, D] of them.
 
@@ -280,7 +276,6 @@ class Strategy:
         self._asked = [mine] if chunk is None else [range(k * chunk, min((k + 1) * chunk, size)) for k in mine]
         return self._draw, max(map(len, shares)) if chunk is None else min(chunk, size)
 
-    @checks_arguments
     def draw(self, chunk: int | None = None) -> Drawn:
         """Return the draw of this rank's individuals as data, for simulators that make them on a device.
 
@@ -312,7 +307,6 @@ class Strategy:
         """The numbers [n], among all N, of the individuals that this rank has of the last `ask`, with all its parts."""
         return np.array([individual for part in self._asked for individual in part], np.int64)
 
-    @checks_arguments
     def gather(self, values: Any) -> NDArray[Any]:
         """Return the values of all individuals [N, ...] on every rank, in order; all ranks call this after `ask`.
 
@@ -350,7 +344,6 @@ class Strategy:
         """The number of parts of the last `ask`; None if it returned one array."""
         return len(self._asked) if self._chunked else None
 
-    @checks_arguments
     def tell(
         self,
         behavior: Any = None,
@@ -436,7 +429,6 @@ class Strategy:
         record, self._commit_seconds = commit(ranks, self._recording.writer, record, following, self._commit_seconds)
         self._state, self._draw, self._record, self._describe = following, None, record, dict
 
-    @checks_arguments
     def close(self, finished: bool | None = None) -> None:
         """Close the run file and leave the loop; called on all ranks, and at the end of the program.
 

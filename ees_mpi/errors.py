@@ -23,10 +23,6 @@ class ConfigError(EesError, ValueError):
     exit_code = 2
 
 
-class ArgumentError(ConfigError, TypeError):
-    """A function of ees_mpi was called with arguments that it does not have, or without one that it needs."""
-
-
 class MissingExtra(EesError, ImportError):
     """A package is not installed, or cannot be imported."""
 

@@ -146,15 +146,12 @@ def test_standard_es_needs_no_behaviour_and_others_say_that_they_do() -> None:
         es.tell(fitness=simulate(es.ask())[:, 0])
 
 
-def test_an_empty_vector_and_names_of_other_programs_are_told() -> None:
+def test_an_empty_vector_is_refused() -> None:
     es = small()
     behavior = simulate(es.ask())
     for name in ("fitness", "valid"):
         with pytest.raises(TaskError, match=rf"tell: expected {name} of shape \(20,\), got \(0,\)"):
             es.tell(behavior, **{name: []})
-    for name, known in {"popsize": "size", "sigma": "std", "sise": "size"}.items():
-        with pytest.raises(TypeError, match=f"unknown name '{name}'; did you mean {known}"):
-            ees_mpi.Strategy(np.zeros(2), **{name: 10})
 
 
 def test_rows_that_are_not_finite_or_not_valid_have_weight_0() -> None:

@@ -12,7 +12,6 @@ from ees_mpi import ranks
 from ees_mpi.commands.arguments import file_name, function
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainRequest
 from ees_mpi.errors import Interrupted
-from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.registry.toml import settings_of, source_of
 from ees_mpi.terminal import say
 
@@ -95,7 +94,6 @@ def signal(request: SignalRequest) -> "list[Signal]":
     return ranks.call("signal", lambda world: signal(world, request))
 
 
-@checks_arguments
 def load_config(
     source: "str | os.PathLike[str] | Mapping[str, Any] | Config",
     settings: Mapping[str, Any] | None = None,
@@ -113,7 +111,6 @@ def load_config(
     return load(source_of(path), settings_of(settings), trust)
 
 
-@checks_arguments
 def presets() -> dict[str, str]:
     """Return the names of all presets, each with a sentence about it."""
     from ees_mpi import config

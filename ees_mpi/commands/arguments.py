@@ -5,11 +5,11 @@ it come the option of `ees-mpi`, a line of `help(ees_mpi.sample)`, and the check
 """
 
 import inspect
-import math
+import operator
 import os
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -18,10 +18,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import NO_RUN, ConfigError, RunFileError, TrustError
 from ees_mpi.files import check_length, check_no_folder
-from ees_mpi.registry.signatures import bind, is_single, whole_number
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
 from ees_mpi.runs.computing import computing
-from ees_mpi.terminal import is_utf8
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -44,15 +42,16 @@ class Kind:
     read: Callable[[str], Any] | None = str  # turns a word of the command line into a value to check; None: no check
     metavar: str = "TEXT"
     limits: str = ""  # as the help shows them
+    expected: str = ""  # of a word, if not all can be read
 
     def value_of(self, name: str, word: str) -> Any:
-        """Return the value of a word of the command line; the check refuses a word that cannot be read."""
+        """Return the value of a word of the command line."""
         if self.read is None:
             return word
         try:
             value = self.read(word)
         except ValueError:
-            value = word
+            raise ConfigError(f"{name}: expected {self.expected}, got {word!r:.80}") from None
         return self.check(name, value)
 
 
@@ -60,78 +59,40 @@ def whole(low: int = 0, high: int = MAX_NUMBER) -> Kind:
     """Return the kind of whole numbers in a range."""
 
     def check(name: str, value: Any) -> int:
-        given = whole_number(value)
-        if given is None or not low <= given <= high:
-            limits = f" of at least {low}" if low > -MAX_NUMBER else ""
-            if high < MAX_NUMBER or (given is not None and (given > high or low == -MAX_NUMBER)):
-                limits = f" between {low} and {high}"
-            raise ConfigError(f"{name}: expected a whole number{limits}, got {value!r:.80}")
+        given = operator.index(value)
+        if not low <= given <= high:
+            limit = f"at least {low}" if given < low else f"at most {high}"
+            raise ConfigError(f"{name}: expected a whole number of {limit}, got {value!r:.80}")
         return given
 
     # A limit that only guards against overflow is not shown.
     limits = f"{low}<=x<={high}" if high < 10**6 else f"x>={low}" if low > 0 else ""
-    return Kind(check, int, "N", limits)
+    return Kind(check, int, "N", limits, "a whole number")
 
 
-def number(low: float = SMALLEST, high: float = 1 / SMALLEST, expected: str = "a positive number") -> Kind:
-    """Return the kind of finite numbers in a range."""
+def number(low: float = SMALLEST, high: float = 1 / SMALLEST) -> Kind:
+    """Return the kind of finite numbers in a range; by default of positive ones."""
 
     def check(name: str, value: Any) -> float:
-        try:
-            given = float(value) if is_single(value) else math.nan
-        except (TypeError, ValueError, OverflowError):
-            given = math.nan
+        given = float(value)
         if not low <= given <= high:
-            limits = "" if math.isnan(given) or "between" in expected else f" between {low:g} and {high:g}"
-            raise ConfigError(f"{name}: expected {expected}{limits}, got {value!r:.80}")
+            raise ConfigError(f"{name}: expected a number between {low:g} and {high:g}, got {value!r:.80}")
         return given
 
-    return Kind(check, float, "X")
+    return Kind(check, float, "X", expected="a number")
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
     """Return one positive number, or several in a list or array, as a tuple."""
     values = values.tolist() if hasattr(values, "tolist") else values
-    if isinstance(values, (str, bytes, Mapping)):
-        raise ConfigError(f"{name}: expected positive numbers with commas between them, got {values!r:.80}")
-    several = hasattr(values, "__iter__")
-    return tuple(POSITIVE.check(name, value) for value in (values if several else [values]))
-
-
-def _direction(name: str, value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return f"{number(-MAX_NUMBER, MAX_NUMBER, 'a finite number').check(name, value):.15g}"
-
-
-def _names(name: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(word, str) for word in value):
-        raise ConfigError(f"{name}: expected a list of names, got {'the text ' * isinstance(value, str)}{value!r:.80}")
-    return tuple(value)
-
-
-def _only(fits: Callable[[Any], bool], expected: str) -> Callable[[str, Any], Any]:
-    """Return the check of values that are used as they are."""
-
-    def check(name: str, value: Any) -> Any:
-        if not fits(value):
-            raise ConfigError(f"{name}: expected {expected}, got {value!a:.80}")
-        return value
-
-    return check
-
-
-_flag = _only(lambda value: isinstance(value, bool), "True or False")
-_text = _only(lambda value: isinstance(value, str) and is_utf8(value), "a text in UTF-8")
+    return tuple(POSITIVE.check(name, value) for value in (values if isinstance(values, Iterable) else [values]))
 
 
 def file_name(name: str, value: Any) -> Path:
-    """Return the path of a file, also that of `shelf:NAME`; raise a ConfigError if the value is no name of a file."""
-    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
-    if not text or not isinstance(text, str) or not is_utf8(text) or "\0" in text:
-        raise ConfigError(f"{name}: expected the name of a file in UTF-8, got {value!a:.80}")
-    check_length(Path(text), name)
-    return Path(resolved(text))
+    """Return the path of a file, also that of `shelf:NAME`."""
+    path = Path(resolved(os.fspath(value)))
+    check_length(path, name)
+    return path
 
 
 def path_of(run: Any, name: str = "run") -> Path:
@@ -167,9 +128,7 @@ def counted(name: str, number: int, count: int) -> int:
 def _policy(name: str, value: Any) -> Any:
     """Return a policy: the name of a file or of an open run as a text; functions, modules and arrays as they are."""
     value = path_of_a_run(value)
-    if isinstance(value, (str, os.PathLike)) or not (callable(value) or hasattr(value, "__len__")):
-        return str(file_name(name, value))
-    return value
+    return str(file_name(name, value)) if isinstance(value, (str, os.PathLike)) else value
 
 
 def _file(name: str, value: Any) -> Path:
@@ -191,18 +150,22 @@ def _panel(name: str, text: str) -> tuple[int, int]:
 
 
 POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-MAX_NUMBER)
-POSITIVES = Kind(_numbers, lambda word: [float(part) for part in word.split(",")], "S[,S...]")
-NAMES = Kind(_names, lambda word: [part.strip() for part in word.split(",") if part], "NAME[,NAME...]")
-DIRECTION = Kind(_direction, metavar="left|right|up|down|45deg")
+POSITIVES = Kind(
+    _numbers,
+    lambda word: [float(part) for part in word.split(",")],
+    "S[,S...]",
+    expected="numbers with commas between them",
+)
 TEXT = Kind(lambda name, value: value)
-LABEL = Kind(_text)
-WORDS = Kind(lambda name, value: _text(name, value) if isinstance(value, str) else _names(name, value))
+NAMES = Kind(lambda name, value: tuple(value), lambda word: word.replace(" ", "").split(","), "NAME[,NAME...]")
+DIRECTION = Kind(
+    lambda name, value: value if isinstance(value, str) else f"{float(value):.15g}", metavar="left|right|up|down|45deg"
+)
 FILE, FOLDER = Kind(_file, metavar="FILE"), Kind(file_name, metavar="FOLDER")
 RUN_FILE = Kind(lambda name, value: check_no_policy(path_of(value, name)), metavar="RUN.h5")
 RUN_OR_POLICY = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5|POLICY.npz|shelf:NAME")
 POLICY = Kind(_policy, metavar="POLICY")
 PANEL = Kind(_panel, metavar="320x240")
-FUNCTION = Kind(_only(callable, "a function"))
 PRESET = Kind(lambda name, value: str(file_name(name, check_no_mean(value))), metavar="PRESET|FILE.toml")
 SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only
 SETTINGS = Kind(lambda name, value: settings_of(value), None, "KEY=VALUE")
@@ -254,8 +217,7 @@ def checked(request: R) -> R:
     """Return a request with all values checked."""
     options = options_of(type(request))
     given = {name: getattr(request, name) for name in options if getattr(request, name) is not options[name].default}
-    checks = {name: _flag if options[name].default is False else options[name].kind.check for name in given}
-    return replace(request, **{name: checks[name](name, value) for name, value in given.items()})
+    return replace(request, **{name: options[name].kind.check(name, value) for name, value in given.items()})
 
 
 def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P, T]]:
@@ -268,7 +230,7 @@ def function(request: Callable[P, R]) -> Callable[[Callable[[R], T]], Callable[P
         @wraps(act)
         def call(*args: P.args, **kwargs: P.kwargs) -> T:
             try:
-                bound = bind(act.__name__, signature, args, kwargs)
+                bound = signature.bind(*args, **kwargs)
                 with computing():
                     return act(checked(request(*bound.args, **bound.kwargs)))
             except (ConfigError, RunFileError, TrustError) as error:

@@ -47,7 +47,7 @@ NETWORK = (
     "Of a policy of another program: tanh, relu, silu, elu or identity for all hidden layers; or that of each layer, "
     "the last one of the output."
 )
-Activation = Annotated[str | Sequence[str], Option(NETWORK, kinds.WORDS, "--activation NAME[,NAME...]")]
+Activation = Annotated[str | Sequence[str], Option(NETWORK, kinds.TEXT, "--activation NAME[,NAME...]")]
 MaxHours = Annotated[float | None, Option("Stop after so many hours: save the state, exit code 75.", POSITIVE)]
 Tensorboard = Annotated[
     Name | None, Option("Write the metrics for TensorBoard into DIR/RUN, too.", kinds.FOLDER, "--tensorboard DIR")
@@ -106,8 +106,7 @@ class TrainRequest:
         Option(
             "Called on rank 0 with the record of each committed generation. If it raises, the run stops, its state is "
             "saved, and the exception is raised here (on other ranks: an Interrupted).",
-            kinds.FUNCTION,
-            None,
+            usage=None,
         ),
     ] = None
     trust: Trust = False
@@ -183,7 +182,7 @@ class MeasureRequest:
     normaliser: Normaliser = None
     activation: Activation = ""
     starts: Annotated[int | None, Option("Unseen starts of each: is the variety heritable?", whole(2))] = None
-    label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]", kinds.LABEL)] = ""
+    label: Annotated[str, Option("The name in tables and figures.  [default: that of the file]")] = ""
     overwrite: Overwrite = False
     trust: Trust = False
 
@@ -210,9 +209,7 @@ class SignalRequest:
     ] = None
     every: Annotated[int | None, Option("Measure each so many-th generation.", whole(1))] = None
     splits: Annotated[int, Option("Into halves; each costs a gradient.", whole(1, 10**6))] = 2
-    objective: Annotated[
-        str | None, Option("Of the gradient, on the same rollouts.  [default: the run's]", kinds.LABEL)
-    ] = None
+    objective: Annotated[str | None, Option("Of the gradient, on the same rollouts.  [default: the run's]")] = None
     trust: Trust = False
 
 
@@ -251,7 +248,7 @@ class ReplayRequest:
     video: Annotated[Path | None, Option("Film them; robots with trails.", FILE, "-o, --video FILE.mp4|gif")] = None
     together: Annotated[bool, Option("Draw the places of an environment, with trails, not its pictures.")] = False
     size: Annotated[tuple[int, int] | None, Option("Of the scene, or of each picture.", kinds.PANEL)] = None
-    speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50, "a number between 0.05 and 50"))] = 1.0
+    speed: Annotated[float, Option("Of the video.", kinds.number(0.05, 50))] = 1.0
     seconds: Annotated[float | None, Option("Film only so many simulated seconds.", POSITIVE)] = None
     trust: Trust = False
 

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry.signatures import checks_arguments
 
 TRAINED = Path(__file__).parents[1] / "trained"
 PREFIX = "shelf:"  # reserved: no output has such a name
@@ -17,7 +16,6 @@ def trained_means() -> dict[str, str]:
     return dict(re.findall(r"^\| \[([\w-]+)\]\([\w-]+\.md\) \| (.+?) \|", text, re.MULTILINE))
 
 
-@checks_arguments
 def shelf(name: str) -> Path:
     """Return the path of a trained mean of the package: a policy for `measure`, `sample`, `adapt`, `train` and others.
 

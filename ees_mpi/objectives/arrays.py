@@ -11,13 +11,11 @@ from typing import Any
 from ees_mpi.density import NARROWEST, NORMAL_IQR
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import MAX_BEHAVIOR, Normalization
-from ees_mpi.registry.signatures import checks_arguments
 
 BLOCK = 1 << 22  # numbers in a block of rows, about
 FEWEST = 64  # rows in a block: many short ones take long
 
 
-@checks_arguments
 def maxent_weights(
     behavior: Any, valid: Any = None, *, bandwidth: float | str = "scott", normalization: Normalization = "whiten"
 ) -> Any:
@@ -40,7 +38,6 @@ def maxent_weights(
     return _centred(xp, -(xp.log(p) + inner) / count, valid, count)
 
 
-@checks_arguments
 def maxvar_weights(behavior: Any, valid: Any = None, *, normalization: Normalization = "whiten") -> Any:
     """Return the weights of MaxVar [N] for behaviours [N, B]; large far from the mean behaviour.
 
@@ -72,6 +69,8 @@ def _namespace(array: Any) -> Any:
 
 def _normalised(behavior: Any, valid: Any, normalization: str) -> tuple[Any, Any, Any, Any]:
     """Return the array functions, the normalised behaviours [N, B], which rows are valid [N], and how many."""
+    if normalization not in ("whiten", "ranks"):
+        raise ConfigError(f"normalization: expected 'whiten' or 'ranks', got {normalization!r:.80}")
     try:
         xp = _namespace(behavior)
     except TypeError:

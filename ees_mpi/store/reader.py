@@ -15,7 +15,6 @@ from ees_mpi.config import Config, parse
 from ees_mpi.errors import RunFileError, optional
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, split_learned
-from ees_mpi.registry.signatures import checks_arguments
 from ees_mpi.store import checks, chunks, hdf5, journal, layout, lock, records, sessions
 from ees_mpi.store.safety import damage_reported, open_datasets
 from ees_mpi.terminal import say_on_stderr
@@ -174,7 +173,6 @@ class Run(Mapping[str, Series]):
         """Return the names that the tab key offers after `run["`."""
         return self.names
 
-    @checks_arguments
     def number_of(self, generation: int) -> int:
         """Return the number of a generation, which may count from the end: -1 is the last one."""
         number = generation + self.generations if generation < 0 else generation
@@ -182,7 +180,6 @@ class Run(Mapping[str, Series]):
             raise IndexError(f"generation {generation} is not in {self.path}, which has {self.generations}")
         return number
 
-    @checks_arguments
     def draw(self, generation: int) -> Draw:
         """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
         draw = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
@@ -193,14 +190,12 @@ class Run(Mapping[str, Series]):
             raise RunFileError(f"{self.path} is damaged: generation {generation} has parents that do not exist")
         return draw
 
-    @checks_arguments
     def observation_statistics(self, generation: int) -> tuple[Floats, Floats]:
         """Return the mean and std that normalised the observations of a generation; empty if there are none."""
         if "observation_mean" not in self.names:
             return np.zeros(0), np.ones(0)
         return self["observation_mean"][generation], self["observation_std"][generation]
 
-    @checks_arguments
     def learned(self, generation: int) -> Arrays:
         """Return the learned arrays from which a generation was drawn."""
         learned: Arrays = {name: self[name][generation] for name in ("mean", "std") if name in self.names}
@@ -281,7 +276,6 @@ class Run(Mapping[str, Series]):
         if int(state["generation"]) != self.generations or not np.array_equal(order, np.arange(len(order))):
             raise RunFileError(f"{self.path} is damaged: its rows or its state are not those of its generations")
 
-    @checks_arguments
     def check_generation(self, generation: int) -> None:
         """Read all arrays of a generation; raise a RunFileError if one is damaged."""
         if generation == -1 and not self.generations:
@@ -336,26 +330,22 @@ class Run(Mapping[str, Series]):
             writers = sessions.with_new(sessions.read(hdf5.below(self._datasets, "sessions")), self.journal_records)
             return sessions.finished(writers, self["seconds_clock"])
 
-    @checks_arguments
     def device(self, generation: int) -> str:
         """Return the device that evaluated a generation: "cpu" or "cuda"."""
         return self.machine(generation).get("device", "cpu")
 
-    @checks_arguments
     def machine(self, generation: int) -> dict[str, str]:
         """Return the machine that computed a generation: packages, CPU, and GPU if it used one."""
         generation = self.number_of(generation) if generation < 0 else generation
         sessions = [session for session in self.sessions() if session["first_generation"] <= generation]
         return dict(sessions[-1]["machine"]) if sessions else {}
 
-    @checks_arguments
     def observation_sums(self, generation: int) -> Floats:
         """Return the observation sums before a generation."""
         if generation == self.generations:
             return np.asarray(self.state_arrays()["observations"])
         return np.asarray(self["observation_sums"][generation]) if "observation_sums" in self.names else np.zeros(1)
 
-    @checks_arguments
     def individual(self, generation: int, index: int) -> Singles:
         """Return the parameters [D] of one individual, rebuilt from the file."""
         if not self.config.population.has_individuals:
@@ -376,7 +366,6 @@ class Run(Mapping[str, Series]):
         return self.config.population.individual(learned, draw, index, self._noise)
 
 
-@checks_arguments
 def open_run(path: str | os.PathLike[str], trust: bool = False, allow_damaged_journal: bool = False) -> Run:
     """Open a run file for reading.
 
