@@ -112,7 +112,7 @@ def timed(tools: Toolkit, recorder: Recorder, launch: Callable[[], None], repeat
 def bench_batches(tools: Toolkit, task: Any, robot_model: Any, buffers: Buffers, table: Any, individuals: int) -> Row:
     """Evaluate a batch twice, and time the second; then time the parts of a step."""
     torch, before = tools.torch, tools.torch.cuda.mem_get_info()[0]
-    rollouts = GpuRollouts(GpuSetup(tools, task, robot_model, 0, buffers), table, individuals // 2 + 1, 2, say)
+    rollouts = GpuRollouts(GpuSetup(tools, task, robot_model, 0, buffers), table, individuals // 2 + 1, 2)
     batch, size = batch_of(task, individuals), task.observation_dim
     seconds = []
     for _ in range(2):

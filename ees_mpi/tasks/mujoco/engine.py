@@ -10,7 +10,7 @@ from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import measured_buffers, missing_memory_is_refused, rows_that_fit
-from ees_mpi.tasks.mujoco.gpu import lacking, preparing_kernels, toolkit
+from ees_mpi.tasks.mujoco.gpu import lacking, toolkit
 from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.robot_model import RobotModel
 from ees_mpi.tasks.mujoco.walker import MujocoWalker
@@ -49,11 +49,10 @@ class MujocoEngine:
 
         def make(setup: GpuSetup) -> GpuRollouts:
             width = 2 if antithetic else 1
-            with preparing_kernels(say):
-                per_row = bytes_of_a_row(setup, width)
+            per_row = bytes_of_a_row(setup, width)
             rows = rows_that_fit(wanted, width, setup.tools.torch.cuda.mem_get_info(0)[0], noise.nbytes, per_row)
             say(f"copying the noise table to the GPU: {noise.nbytes / 1e9:.2f} GB")
-            return GpuRollouts(setup, noise, rows, width, say)
+            return GpuRollouts(setup, noise, rows, width)
 
         return self._on_gpu(make, seed, say)
 
@@ -62,8 +61,7 @@ class MujocoEngine:
         from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks  # only for a GPU
 
         def make(setup: GpuSetup) -> GpuNoisyWalks:
-            with preparing_kernels(say):
-                return GpuNoisyWalks(setup, policies, rollouts, steps)
+            return GpuNoisyWalks(setup, policies, rollouts, steps)
 
         return self._on_gpu(make, seed, say)
 

@@ -3,10 +3,6 @@
 import ctypes
 import importlib.util
 import re
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +11,6 @@ from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, MissingExtra
 
 PACKAGES = {"torch": "torch with CUDA", "warp": "warp-lang", "mujoco_warp": "mujoco-warp"}
-TESTED = {"warp": ("1.19",), "mujoco_warp": ("4.0",), "torch": ("2.11", "2.13")}
-EVERY = 10.0  # seconds between two lines of progress
 HINT = "pip install 'ees_mpi[gpu]'"
 
 
@@ -69,7 +63,7 @@ def _built_for_cpu(version: Path) -> bool:
 
 
 def toolkit(say: Say) -> Toolkit:
-    """Import torch, warp and mujoco_warp for the first visible GPU; warn of versions that were not tested."""
+    """Import torch, warp and mujoco_warp for the first visible GPU."""
     problem = lacking()
     if problem:
         raise ConfigError(f'task.device = "cuda": {problem}')
@@ -86,27 +80,6 @@ def toolkit(say: Say) -> Toolkit:
         raise ConfigError(
             'task.device = "cuda": torch or Warp cannot use the GPU; is the NVIDIA driver too old for them?'
         )
-    for name, module in (("torch", torch), ("warp", warp), ("mujoco_warp", mujoco_warp)):
-        if not module.__version__.startswith(tuple(f"{version}." for version in TESTED[name])):
-            say(f"warning: {name} {module.__version__} is not tested with ees_mpi ({', '.join(TESTED[name])} are)")
     torch.set_float32_matmul_precision("highest")
     say(f"preparing {torch.cuda.get_device_name(0)}; the first time kernels are compiled, for up to a minute")
     return Toolkit(torch, warp, mujoco_warp, "cuda:0")
-
-
-@contextmanager
-def preparing_kernels(say: Say, every: float = EVERY) -> Iterator[None]:
-    """Say every few seconds that kernels are compiled or loaded, until the block ends."""
-    start, done = time.perf_counter(), threading.Event()
-
-    def repeat() -> None:
-        while not done.wait(every):
-            say(f"preparing kernels ({time.perf_counter() - start:.0f} s)")
-
-    thread = threading.Thread(target=repeat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.contracts import Say
 from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
 from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
-from ees_mpi.tasks.mujoco.gpu import preparing_kernels
 from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 
@@ -33,21 +31,20 @@ def bytes_of_a_row(setup: GpuSetup, width: int) -> int:
 class GpuRollouts(GpuRobots):
     """Evaluates batches of individuals, all worlds in step."""
 
-    def __init__(self, setup: GpuSetup, noise_table: Singles, rows: int, width: int, say: Say = lambda line: None):
+    def __init__(self, setup: GpuSetup, noise_table: Singles, rows: int, width: int):
         """Take all memory now; `width`: 2 for antithetic pairs, else 1."""
         tools = setup.tools
         self._table = upload_table(noise_table, tools.device)
         super().__init__(setup, rows, width)
         self._offset = tools.torch.zeros(rows, dtype=tools.torch.int64, device=tools.device)
-        self.capacity, self._prepared, self._say = self.worlds, (0, False), say
+        self.capacity, self._prepared = self.worlds, (0, False)
 
     def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
         outcomes: dict[int, Outcome] = {}
         with missing_memory_is_refused():
             if self._prepared != (wanted := (len(batch.means), batch.stds is not None)):
                 self._prepared = wanted
-                with preparing_kernels(self._say):
-                    self._prepare(len(batch.means))
+                self._prepare(len(batch.means))
             for placed in passes(batch, self._rows, self._width, self._sampled):
                 with self.recorder.on_stream():
                     self._policy.normalise(observation_mean, observation_std)

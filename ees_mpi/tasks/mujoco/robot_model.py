@@ -77,7 +77,7 @@ class RobotModel:
     """A compiled model and the numbers that rollouts need."""
 
     model: Any  # mujoco.MjModel
-    root: int  # the body that a camera follows
+    root: int  # the body whose position is the behaviour
     axes: int  # of the position that make the behaviour
     sub_steps: int  # physics steps per action
     low: Singles  # [actions] bounds of the controls

@@ -18,19 +18,10 @@ def _options(friction: float) -> str:
   <compiler angle="radian" autolimits="true"/>
   <option timestep="{TIME_STEP}" gravity="0 0 -9.8"><flag constraint="disable"/></option>
   <default>
-    <geom contype="0" conaffinity="0" friction="{friction:.6g} 0 0" rgba="0.8 0.6 0.4 1"/>
+    <geom contype="0" conaffinity="0" friction="{friction:.6g} 0 0"/>
     <motor ctrllimited="true" ctrlrange="-1 1"/>
-  </default>
-  <visual><global offwidth="1280" offheight="960"/></visual>
-  <asset>
-    <texture name="grid" type="2d" builtin="checker" rgb1=".66 .69 .73" rgb2=".55 .59 .64" width="200" height="200"/>
-    <material name="grid" texture="grid" texrepeat="1 1" texuniform="true"/>
-  </asset>"""
+  </default>"""
 
-
-FLOOR = """
-    <light directional="true" diffuse="0.8 0.8 0.8" pos="0 0 5" dir="0 0 -1"/>
-    <geom name="floor" type="plane" size="100 100 1" material="grid" rgba="1 1 1 1"/>"""
 
 # body: mass, inertia about the origin of the body, which is its center of mass in Bullet
 CHEETAH_INERTIA = {
@@ -70,7 +61,7 @@ def cheetah_xml() -> str:
     fthigh = _leg("fthigh", ".5 0 0", "-1.5 0.8", 'axisangle="0 1 0 .52" pos="-.07 0 -.12" size="0.046 .133"', fshin)
     motors = "".join(f'\n    <motor name="{n}" joint="{n}" gear="{p}"/>' for n, p in CHEETAH_POWERS.items())
     return f"""<mujoco model="cheetah">{_options(0.8 * 0.8)}
-  <worldbody>{FLOOR}
+  <worldbody>
     <body name="torso" pos="0 0 .7">
       {_inertial(*CHEETAH_INERTIA["torso"])}
       <joint name="ignorex" type="slide" axis="1 0 0"/>
@@ -122,7 +113,7 @@ def ant_xml() -> str:
         motors += f'\n    <motor name="hip_{number}" joint="hip_{number}" gear="{ANT_POWER}"/>'
         motors += f'\n    <motor name="ankle_{number}" joint="ankle_{number}" gear="{ANT_POWER / AXIS!r}"/>'
     return f"""<mujoco model="ant">{_options(1.5 * 0.8)}
-  <worldbody>{FLOOR}
+  <worldbody>
     <body name="torso" pos="0 0 0.75">
       {_inertial(*ANT_TORSO)}
       <freejoint name="root"/>
