@@ -105,8 +105,7 @@ def before_rollouts() -> Iterator[None]:
 
 def words_of(error: OSError) -> str:
     """Return an error of the system without its number: the file, and what is wrong with it."""
-    where = error.filename or ("the present folder" if isinstance(error, FileNotFoundError) else "")  # it was removed
-    return f"{where}: {error.strerror}" if where and error.strerror else error.strerror or str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename and error.strerror else error.strerror or str(error)
 
 
 def callers(error: BaseException) -> str:
@@ -124,10 +123,6 @@ def optional(module: str, missing: str, broken: str = "") -> Any:
     try:
         return importlib.import_module(module)
     except Exception as error:  # a broken package raises an error of any kind
-        cause: BaseException = error
-        while cause := cause.__cause__ or cause.__context__:  # type: ignore[assignment]
-            if isinstance(cause, KeyboardInterrupt):  # a module in C++ makes Ctrl-C an ImportError
-                raise cause from None
         absent = isinstance(error, ModuleNotFoundError) and module.startswith(error.name or module)
         broken = broken or f"{missing}; the one that is here fails"
         raise MissingExtra(missing if absent else f"{broken}: {error}") from None

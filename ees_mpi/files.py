@@ -13,9 +13,7 @@ from types import FrameType
 from typing import IO, Any, NoReturn
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
-from ees_mpi.terminal import say_on_stderr
 
-MAX_NAME = 255  # bytes, of one part of a path
 OTHERS = {".npz": "policies", ".toml": "configs", ".journal": "journals", ".lock": "locks"}  # that have such names
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -42,18 +40,6 @@ def check_writable(
         raise ConfigError(f"{option} {target}: no file can be written there: {error.strerror}") from None
 
 
-def check_length(path: Path, option: str, more: str = "") -> None:
-    """Raise a ConfigError if no file system can hold the name of a file; `more`: what will be appended to it."""
-    try:
-        longest, most = max(path.parts, key=lambda part: len(os.fsencode(part)), default=""), MAX_NAME - len(more)
-    except UnicodeEncodeError as error:
-        how = f"this Python writes the names of files in {error.encoding}, which cannot hold this one; set PYTHONUTF8=1"
-        raise ConfigError(f"{f'{option} {str(path)!a}'.strip()}: {how}") from None
-    if len(os.fsencode(longest)) > most:
-        expected = f"expected a name of at most {most} bytes, got one of {len(os.fsencode(longest))}"
-        raise ConfigError(f"{f'{option} {longest:.40}...'.strip()}: {expected}")
-
-
 def check_no_folder(name: str, value: str | os.PathLike[str]) -> None:
     """Raise an error if the name of an output is that of a folder; a Path has no slash at its end any more."""
     if os.fspath(value).endswith("/") or not Path(value).name:
@@ -69,7 +55,6 @@ def check_new(target: Path, overwrite: bool) -> None:
 
 def check_folder(path: Path) -> None:
     """Raise an error if no run file can be created at a path; its folder may be missing."""
-    check_length(path, "", ".journal.new")
     if path.suffix in OTHERS:
         named, others = Path(path.stem).with_suffix(".h5"), f"names in {path.suffix} are those of {OTHERS[path.suffix]}"
         raise ConfigError(f"{path}: {others}; expected the name of a run file, such as {named}")
@@ -84,11 +69,6 @@ def check_folder(path: Path) -> None:
 def folder_of(target: Path) -> Path:
     """Return the folder of an output; if it is missing, the folder in which it will be created."""
     return next(folder for folder in target.parents if os.path.lexists(folder))
-
-
-def say_new(folder: Path) -> None:
-    """Say that the folder of an output was missing."""
-    say_on_stderr(f"ees-mpi: note: the folder {folder} is new\n")
 
 
 def check_not_input(target: Path, option: str, sources: Sequence[Path]) -> None:
@@ -132,8 +112,6 @@ def replaced(target: Path, full_disk: type[EesError] = EesError, overwrite: bool
             yield fresh
             if overwrite or not _linked(fresh, target):
                 os.replace(fresh, target)
-            if missing:
-                say_new(target.parent)
         except EesError as error:  # the user does not know the temporary name
             error.args = (str(error).replace(fresh.name, target.name),)
             raise

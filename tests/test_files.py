@@ -112,9 +112,9 @@ def test_a_file_that_another_process_has_written_in_the_meantime_is_not_replaced
     ids=lambda words: words[0],
 )
 @pytest.mark.usefixtures("quick_figures")
-def test_every_command_creates_the_folders_of_its_output_and_says_so(
+def test_every_command_creates_the_folders_of_its_output(
     ant: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    said = done(*(ant if word == "RUN" else word for word in words)).stderr
-    assert Path(words[-1]).is_file() and said.count("new/new is new\n") == 1
+    done(*(ant if word == "RUN" else word for word in words))
+    assert Path(words[-1]).is_file()

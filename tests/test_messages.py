@@ -1,7 +1,6 @@
 """The messages to a user who makes a mistake: each names it, and what to do."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,6 @@ from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
-from ees_mpi.errors import MissingExtra, optional
 
 CONFIG = """
 [run]
@@ -134,13 +132,3 @@ def test_at_least_ten_rollouts_feed_the_normaliser_by_default_and_the_file_has_t
     robot = {"task.name": "gymnasium", "task.env": "HalfCheetah-v5", "task.behavior": "final_x", "population.size": 20}
     given = ees_mpi.load_config("gymnasium-cheetah-maxent-laptop", {**robot, "task.observation_share": 0.01})
     assert given.task.observation_share == 0.01
-
-
-def test_ctrl_c_while_a_package_is_imported_does_not_say_that_it_is_missing(inside: Path) -> None:
-    Path("written_in_cpp.py").write_text(
-        "try:\n    raise KeyboardInterrupt\nexcept BaseException:\n    raise ImportError('initialization failed')\n"
-    )
-    sys.path.append(str(inside))
-    for module, kind in {"written_in_cpp": KeyboardInterrupt, "no_such_module": MissingExtra}.items():
-        with pytest.raises(kind):
-            optional(module, "install it")

@@ -79,17 +79,6 @@ class Commands(click.Group):
         cmd.epilog = "\n".join(["\b", "Examples:", *(f"  {line}" for line in EXAMPLES[cmd.name or ""])])
         super().add_command(cmd, name)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command; raise a UsageError that proposes the nearest one if there is none."""
-        name = args[0]
-        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
-            near = difflib.get_close_matches(name, self.commands, n=1)
-            meant = f"did you mean {near[0]}?" if near else "`ees-mpi --help` lists the commands"
-            raise click.UsageError(f"there is no command {name!r:.80}; {meant}")
-        return super().resolve_command(ctx, args)
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, group in GROUPS.items():
             with formatter.section(title):

@@ -13,7 +13,7 @@ from ees_mpi.cli.help import cli, no_option
 from ees_mpi.errors import ConfigError, EesError, RunFileError, words_of
 from ees_mpi.ranks.refusal import leave
 from ees_mpi.registry.search import searching
-from ees_mpi.terminal import is_utf8, say_on_stderr, show_any_character
+from ees_mpi.terminal import say_on_stderr, show_any_character
 
 PRINTING = {"", "info", "config", "sweep", "plan", "presets", "docs", "metrics", "compare"}  # commands that only print
 
@@ -27,13 +27,8 @@ def main() -> NoReturn:
     """Run the command line; an error is printed once, by one rank."""
     if ranks.launched()[1] != 0 and _only_prints(sys.argv[1:]):
         sys.exit(0)
-    if sys.getfilesystemencoding() != "utf-8":  # PYTHONUTF8=0 or an old locale: it cannot read the names of files
-        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
     machine.pin_threads()
     show_any_character()
-    for word in sys.argv[1:]:
-        if not is_utf8(word):
-            leave(f"{word!a}: expected UTF-8; rename the file", 2)
     try:
         with searching():
             cli(prog_name="ees-mpi", standalone_mode=False)

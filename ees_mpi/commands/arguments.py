@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import NO_RUN, ConfigError, RunFileError, TrustError
-from ees_mpi.files import check_length, check_no_folder
+from ees_mpi.files import check_no_folder
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
 from ees_mpi.runs.computing import computing
 
@@ -90,9 +90,7 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 
 def file_name(name: str, value: Any) -> Path:
     """Return the path of a file, also that of `shelf:NAME`."""
-    path = Path(resolved(os.fspath(value)))
-    check_length(path, name)
-    return path
+    return Path(resolved(os.fspath(value)))
 
 
 def path_of(run: Any, name: str = "run") -> Path:

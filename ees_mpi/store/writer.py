@@ -11,7 +11,6 @@ import numpy as np
 
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.files import say_new
 from ees_mpi.machine import PROGRAM, commit
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
@@ -68,9 +67,7 @@ class RunWriter:
         """
         path = real(path)  # keeps a symbolic link
         with journal.write_errors(path):
-            if not path.parent.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                say_new(path.parent)
+            path.parent.mkdir(parents=True, exist_ok=True)
         lock = Lock(path, force)
         try:
             if path.exists() and not overwrite:
