@@ -13,7 +13,7 @@ from support.program import done, ees, refusal, sets
 
 import ees_mpi
 from ees_mpi.analysis import video
-from ees_mpi.analysis.figures.catalog import FIGURES, suiting
+from ees_mpi.analysis.figures.catalog import suiting
 from ees_mpi.analysis.figures.curves import measure as measure_figure
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.heritability import describe
@@ -122,12 +122,6 @@ def test_axes_of_figures_are_named_after_the_numbers_that_they_show(
     assert axis_names(run) == names
 
 
-def test_what_maml_can_walk_does_not_follow_from_places() -> None:
-    assert built().axes == 2 and not built().walkable and not built().begins_at_origin
-    robot = built(env="HalfCheetah-v5", behavior="final_x", axes=0)
-    assert robot.walkable and robot.axes == 0
-
-
 @pytest.mark.usefixtures("quick_figures")
 def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, measured: Path, tmp_path: Path) -> None:
     words = ("measure", run, "--starts", 3, "--count", 40, "--std", "0.5", "--json", "-o", tmp_path / "m.h5")
@@ -144,22 +138,6 @@ def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, meas
     for lines in (placed, without):
         assert any(line.startswith("std 0.5: ") and "belongs to the mutation" in line for line in lines)
     assert [any("task.starts=own" in line for line in without)] == [row["share"] < 0.5]
-
-
-@pytest.mark.usefixtures("quick_figures")
-def test_measure_explains_the_best_of_40_and_where_the_policy_ends(run: Path, tmp_path: Path) -> None:
-    said = done("measure", run, "--count", 40, "--std", "0.2,0.5", "-o", tmp_path / "many.h5").stdout
-    assert "best of 40: how far" in said and "fewer than 40" not in said and "the mean over" not in said
-    few = done("measure", run, "--count", 20, "--std", "0.5", "--starts", 2, "-o", tmp_path / "few.h5").stdout
-    assert "-: fewer than 40 valid mutations (--count)" in few and "), the mean over its 2 starts;" in few
-    assert "all columns: of the mean behaviour" in few and "distance: of single rollouts" in few  # they differ
-    assert "all columns" not in said
-    words = ("measure", run, "--count", 40, "--std", "0.2,0.5", "--json", "-o", tmp_path / "json.h5")
-    found = json.loads(done(*words).stdout)
-    with ees_mpi.open_run(tmp_path / "many.h5") as there:
-        ends = there["behavior"][1]
-    assert [row["std"] for row in found["stds"]] == [0.2, 0.5] and "share" not in found["stds"][0]
-    assert found["stds"][1]["distance_mean"] == pytest.approx(np.linalg.norm(ends, axis=1).mean())
 
 
 def test_the_figure_of_measure_shows_where_mutations_end(own: Path, measured: Path, tmp_path: Path) -> None:
@@ -191,11 +169,6 @@ def test_a_figure_without_a_name_suits_the_behaviour(run: Path, measured: Path, 
         failed = ees("figure", *words, "-o", "none.png")
         assert failed.returncode == 2 and "got no run file" in failed.stderr and not Path("none.png").exists()
         assert ("(up.h5 is a file of ees-mpi adapt)" in failed.stderr) is (words == ["up.h5"])
-
-
-def test_all_names_of_figures_are_listed() -> None:
-    names = [line.split()[0] for line in done("figure", "--list").stdout.splitlines()]
-    assert names == [*FIGURES, "cheetah", "ant"]
 
 
 def test_up_and_down_are_directions_of_two_numbers(own: Path, run: Path, tmp_path: Path) -> None:
@@ -262,13 +235,6 @@ def test_a_film_of_an_own_environment_has_its_shape_and_says_behaviour_and_std(
     assert sheet._films[0].own == (f"behaviour {x:.4g}, {y:.4g}", "std 0.5")
     *_, last = sheet.frames()
     assert (last[: sheet._h, :239] == 99).all(axis=-1).mean() > 0.8  # no bars: the picture, and the map on it
-
-
-def test_panels_have_the_shape_of_pictures_and_stay_wide_enough_for_captions() -> None:
-    assert video.fitting((240, 320, 3), 320, 240) == (320, 240)
-    assert video.fitting((500, 500, 3), 320, 240) == (240, 240)
-    assert video.fitting((30, 90, 3), 320, 240) == (320, 106)
-    assert video.fitting((900, 90, 3), 320, 240) == (200, 240)
 
 
 @pytest.mark.parametrize("numbers", [2, 1])

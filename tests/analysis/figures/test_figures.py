@@ -17,7 +17,7 @@ from support.run_files import edited
 from support.small_runs import Zoo, seeds
 
 from ees_mpi import open_run
-from ees_mpi.analysis.figures.catalog import FIGURES, ROBOTS
+from ees_mpi.analysis.figures.catalog import FIGURES
 from ees_mpi.analysis.figures.style import draw_curves, drawing
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("there")]
@@ -59,12 +59,6 @@ def test_every_figure_is_drawn_and_saved_whole(zoo: Zoo, folder: Path, name: str
 def test_lines_show_the_generations_of_each_run(zoo: Zoo) -> None:
     panels = panels_of("line", [zoo[each] for each in INGREDIENTS["line"]])
     assert len(panels) == 3 and panels[0].get_ylabel() == "final x" and all(panel.collections for panel in panels)
-
-
-def test_every_figure_says_what_it_needs() -> None:
-    lines = ees("figure", "--list").stdout.splitlines()
-    assert [line.split()[0] for line in lines] == [*FIGURES, *ROBOTS]
-    assert all(len(line) > 30 for line in lines)
 
 
 def test_heat_maps_in_the_plane_have_equal_axes_the_same_limits_and_one_logarithmic_scale(zoo: Zoo) -> None:
@@ -135,19 +129,6 @@ def test_outer_iterations_without_a_task_to_one_side_are_a_gap(folder: Path) -> 
     gaps = {line.get_label(): np.isnan(line.get_ydata()).tolist() for line in panel.get_lines()[1:]}
     assert gaps.pop("before, to the left") == [False, True, False]
     assert list(gaps.values()) == [[False] * 3, [False] * 3]
-
-
-def test_adaptation_tells_where_each_run_started_from(zoo: Zoo) -> None:
-    panels = panels_of("adaptation", [zoo[each] for each in INGREDIENTS["adaptation"]])
-    labels = [[line.get_label() for line in axes.get_lines()] for axes in panels]
-    assert labels == [["from MaxEnt-EES, mean of 2 runs", "from a random mean"], ["from MaxEnt-EES"]]
-
-
-def test_histograms_have_a_panel_for_each_algorithm_and_size_of_mutation(zoo: Zoo) -> None:
-    panels = panels_of("maml", [zoo[each] for each in INGREDIENTS["maml"]])
-    titles = [axes.get_title() for axes in panels]
-    assert titles == ["MaxEnt-EES\nstd 0.02", "standard ES\nstd 0.02", "MaxEnt-EES\nstd 0.005"]
-    assert [np.sum(patch.get_data().values) for patch in panels[0].patches] == pytest.approx([1, 1])
 
 
 def test_a_missing_package_is_named_with_its_extra(zoo: Zoo, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,12 +167,3 @@ def test_the_lengths_that_a_metric_depends_on_are_said(sets: dict[str, list[Path
     words = (*sets["maxent"], "--against", *sets["es"])
     assert compared("--metric", "coverage", "--cell", 0.5, *words)["about"].endswith("(cells of 0.5)")
     assert compared("--metric", "near_origin", *words)["about"].endswith("(radius 5)")
-
-
-def test_entropies_are_compared_by_their_difference_as_their_ratio_means_nothing(sets: dict[str, list[Path]]) -> None:
-    words = ["--metric", "entropy_fixed", *sets["maxent"], "--against", *sets["es"]]
-    found = compared(*words)
-    (test,), (first, second) = found["tests"], (group["mean"] for group in found["groups"])
-    assert test["ratio"] is None and test["difference"] == pytest.approx(first - second)
-    said = ees("compare", *words).stdout
-    assert "difference of means" in said and "ratio of means" not in said

@@ -108,15 +108,6 @@ def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: 
     assert ended.returncode == 0 and "OTHER BITS" in ended.stdout and "blas is" in ended.stdout and not ended.stderr
 
 
-@pytest.mark.parametrize("policy", ["own:f", "net.pt", "odd.npz"])
-def test_a_policy_without_a_task_is_refused_and_its_code_does_not_run(policy: str, inside: Path) -> None:
-    Path("own.py").write_text("open('ran', 'w')\n")
-    Path("net.pt").touch()
-    np.savez("odd.npz", config=np.array("task = 3"), parameters=np.zeros(3))
-    ended = ees("replay", policy, "--mutations", 2)
-    assert ended.returncode in (2, 3) and ended.stderr.count("\n") == 1 and not Path("ran").exists(), ended.stderr
-
-
 def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
     assert SAME in ees("replay", finished, "--individual", 3).stdout
     ended = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
@@ -137,17 +128,6 @@ def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: 
     assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count(AGAIN) == 4
     filmed = ees("replay", policy, "--mutations", 4, "--video", tmp_path / "four.gif", "--size", "64x64").stdout
     assert filmed.count(AGAIN) == 4 and "4 frames of 64 x 64" in filmed  # all of them, in one scene
-
-
-@pytest.mark.parametrize(
-    ("asked", "count"),
-    [({"individuals": [3]}, 4), ({"mean": True}, 2), ({"individuals": [3], "extremes": 2}, 8), ({}, 8)],
-)
-def test_no_more_mutations_of_a_policy_are_evaluated_than_are_shown(
-    asked: dict[str, Any], count: int, finished: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replay, "sample", lambda ranks, request, say: request.count)
-    assert replay.sampled(finished, ReplayRequest(**asked), Path()) == count
 
 
 def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:

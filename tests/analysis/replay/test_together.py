@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from support.program import done, refusal
 
-from ees_mpi.analysis.together import FLOOR, SHADES, Scene, balls, color_of
-from ees_mpi.tasks.mujoco.task import Mujoco
+from ees_mpi.analysis.together import FLOOR, SHADES, Scene, color_of
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
 SAME = "the same bits as in the file"
@@ -53,11 +52,6 @@ def test_a_robot_that_has_left_the_start_has_its_number() -> None:
     assert changed[-1].min() < left + 5 and changed[-1].max() > right - 5 and len(changed[-1]) < 40
 
 
-def test_the_first_picture_of_places_shows_what_the_last_one_shows() -> None:
-    places, unit = balls([np.linspace(0, 6, 9)[:, None] * [1.0, end] for end in (1.0, -1.0)])
-    assert len({(*camera.target, camera.distance) for camera in Scene(places, 2, SIZE, 0.1, "", unit)._cameras()}) == 1
-
-
 def test_robots_that_move_along_x_have_lanes_and_a_short_walk_stays_at_its_end() -> None:
     scene = Scene([walk(0.0), walk(math.pi, frames=4), walk(0.0)], 1, SIZE, 0.1, "")
     assert scene.count == 10
@@ -81,12 +75,6 @@ def test_both_engines_have_the_same_limbs_at_the_start(robot: type[PaperRobot]) 
     assert bullet.shape == mujoco.shape == ((13, 7) if robot is Ant else (8, 7))
     for row in bullet:
         assert np.abs(mujoco - row).max(axis=1).min() < 0.02  # MuJoCo's are one physics step older
-
-
-def test_gymnasium_s_robots_have_limbs_too() -> None:
-    evaluator = Mujoco(model="ant").open(0)
-    limbs = evaluator.limbs()
-    assert len(limbs) == 13 and (limbs[:, 6] > 0).all() and evaluator.step_seconds == pytest.approx(0.05)
 
 
 def test_new_mutations_of_a_run_are_drawn_together_with_the_bits_of_a_sample(ant: Path, tmp_path: Path) -> None:

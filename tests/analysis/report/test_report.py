@@ -4,12 +4,10 @@ import html
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import h5py
-import msgspec
 import numpy as np
 import pytest
 from support.program import CHECKOUT, done, ees, sets
@@ -118,29 +116,6 @@ def test_the_name_of_a_file_cannot_break_the_page(cheetah: Path, tmp_path: Path)
     assert ees("report", run).returncode == 0
     text = (tmp_path / "<b>&$data'-report.html").read_text()
     assert "<b>&$" not in text and "&lt;b&gt;&amp;$data" in text and text.count('id="data"') == 1
-
-
-def test_an_entry_of_a_legend_is_not_broken_into_lines() -> None:
-    with drawing(LOOK):
-        page = report_charts.chart("seconds", {"slowest rank": [np.arange(3.0)]}, legend=True)
-    assert re.search("<span class='nowrap'><span [^>]*></span>slowest rank</span>", page)
-
-
-def test_a_logarithmic_axis_has_plain_numbers() -> None:
-    with drawing(LOOK):
-        page = report_charts.chart("norm", {"a": [np.array([1e-3, 0.1, 10.0])]})
-    assert "(logarithmic)" in page and ">0.01<" in page and "math" not in page
-
-
-def test_the_page_says_which_starts_rollouts_share_and_how_to_try_others(cheetah: Path, finished: Path) -> None:
-    with open_run(cheetah) as run, open_run(cheetah) as several, open_run(finished) as without:
-        task: Any = several.config.task
-        several.config = replace(several.config, task=msgspec.structs.replace(task, rollouts=4))
-        said = report._starts([run])
-        assert "All rollouts have the same start." in said
-        assert f"<code>ees-mpi measure {cheetah.name} <span>--starts 20</span></code>" in said
-        assert "All individuals have the same 4 starts." in report._starts([several])
-        assert report._starts([run, several]) == report._starts([without]) == ""
 
 
 def test_a_run_without_a_valid_individual_at_its_end_has_a_page_too(species: Path, tmp_path: Path) -> None:
