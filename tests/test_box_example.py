@@ -1,5 +1,6 @@
-"""jobs/examples/box: a kernel of 1.0 empties the middle of a box, and Scott's rule does not."""
+"""jobs/examples/box.py: a kernel of 1.0 empties the middle of a box, and Scott's rule does not."""
 
+import importlib
 import shutil
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 from support.program import CHECKOUT
 
 import ees_mpi
+from ees_mpi.analysis.numbers.heritability import heritability
 from ees_mpi.analysis.numbers.scale import scales
 from ees_mpi.analysis.numbers.series import series
 
@@ -32,3 +34,15 @@ def test_the_logged_entropy_rises_with_a_wide_kernel_while_fewer_cells_are_cover
         assert ends[1.0][name][1] < 0.8 * ends[1.0][name][0] and ends[1.0][name][1] < 0.8 * ends["scott"][name][1]
     assert ends[1.0]["entropy"][1] > ends[1.0]["entropy"][0] + 1
     assert ends["scott"]["entropy_fixed"][1] > ends["scott"]["entropy_fixed"][0]
+
+
+def test_flippers_are_counted_with_means_that_are_nowhere_and_the_share_of_measure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(CHECKOUT / "jobs" / "examples")
+    flippers = importlib.import_module("flippers")
+    corner, other = [2.9, 2.9], [-2.9, -2.9]
+    places = np.array([[corner, other], [other, corner], [corner, corner], [other, other]])
+    assert flippers.flips(places) == flippers.nowhere(places) == 0.5
+    some = np.random.default_rng(0).normal(size=(30, 4, 2)) + np.random.default_rng(1).normal(size=(30, 1, 2))
+    assert flippers.share(some) == pytest.approx(heritability(some)["share"])

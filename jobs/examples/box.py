@@ -16,12 +16,12 @@ SIDE, SPEED = 6.0, 0.12  # of the box, and in one step
 WALLS = ((1.2, 1), (-1.2, -1))  # where x is 1.2, one passes above y = 1; where it is -1.2, below y = -1
 
 
-def walk(z):
+def walk(z, start=(0.0, 0.0)):
     """Return where the networks z [n, 86] lead the point: places [n, 2]."""
     n, sizes = len(z), (4 * HIDDEN, HIDDEN, HIDDEN * 2, 2)
     first, bias, second, output = np.split(np.float64(z), np.cumsum(sizes)[:-1], axis=1)
     first, second = first.reshape(n, 4, HIDDEN), second.reshape(n, HIDDEN, 2)
-    place = np.zeros((n, 2))
+    place = np.tile(np.float64(start), (n, 1))
     for step in range(STEPS):
         clock = np.tile([np.sin(step / 6), step / STEPS], (n, 1))
         seen = np.concatenate([place * 2 / SIDE, clock], axis=1)
