@@ -60,7 +60,7 @@ def share(places):
 def preference(run):
     """Return by how many standard deviations MaxEnt's weights of flippers are above those of others, on average."""
     found = []
-    for ends, mean in zip(run["behavior_by_start"][:], run["behavior"][:]):
+    for ends, mean in zip(run["behavior_by_start"][:], run["behavior"][:], strict=True):
         weights = ees_mpi.maxent_weights(mean)
         flip = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1) > SIDE / 2
         if 5 <= flip.sum() <= len(flip) - 5:
@@ -76,8 +76,8 @@ if __name__ == "__main__":
             for name, settings in ARMS.items():
                 settings = {**TASK, **settings, "run.generations": 61}
                 run = ees_mpi.train("box.toml", Path(folder, "run.h5"), seed=seed, settings=settings, overwrite=True)
-                out = Path(folder, "measured.h5")
-                measured = ees_mpi.measure(run, std=0.1, count=COUNT, starts=STARTS, out=out, overwrite=True, trust=True)
+                of_measure = {"std": 0.1, "count": COUNT, "starts": STARTS, "out": Path(folder, "measured.h5")}
+                measured = ees_mpi.measure(run, **of_measure, overwrite=True, trust=True)
                 places = measured["behavior_by_start"][0]
                 row = [compute(places) for compute in columns.values()]
                 found.setdefault(name, []).append([*row, preference(run) if "task.rollouts" in settings else np.nan])
