@@ -140,9 +140,6 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
                 raise ConfigError(f"{shown(setting)}: measure has an option for it; expected {option}")
             if request.starts and key_of(setting) in START_KEYS:
                 raise ConfigError(f"{shown(setting)}: --starts {request.starts} sets it; leave out one of the two")
-        stds = _stds(request, None)
-        if len(set(stds)) < len(stds) or not stds:
-            raise ConfigError(f"--std: expected different numbers, got {list(stds)}")
     check_target(ranks, source, out, request.overwrite)
 
     def change(config: Config, own: float | None) -> Config:

@@ -72,8 +72,6 @@ class Robot:
 
     def reset(self, seed: int | np.random.Generator) -> NDArray[np.float32]:
         """Start a rollout, with joint angles drawn from the seed or the generator; return the observation."""
-        if self._client < 0:
-            raise RuntimeError(f"this {self.name} was closed and cannot be reset; make a new one")
         if self.finite:
             self._world.restore()
         else:  # Bullet's collision tree keeps NaN after a restore

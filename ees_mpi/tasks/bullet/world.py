@@ -54,11 +54,6 @@ class World:
     def __init__(self, model: str) -> None:
         with silence():
             self.client: int = pybullet.connect(pybullet.DIRECT)
-            if self.client < 0:
-                raise RuntimeError(
-                    "pybullet has no free physics client: a process can have at most 1,024; "
-                    "close the robots that are no longer used"
-                )
             self._release = weakref.finalize(self, _disconnect, self.client)
             self.floor, self.body = self._load(os.path.join(MODELS, "mjcf", model))
         off = {"controlMode": pybullet.POSITION_CONTROL, **NO_MOTOR, "physicsClientId": self.client}
