@@ -29,9 +29,7 @@ def fitted(config: Config, policy: ForeignPolicy) -> Config:
     wanted: dict[str, Any] = {"observation_clip": policy.clip}
     if not len(policy.mean):
         wanted["observation_share"] = 0.0  # otherwise a run would begin to normalise
-    if plugin:
-        wanted |= task.settings_for(len(policy.parameters))
-    else:
+    if not plugin:
         wanted |= {**policy.settings, **({"hidden": policy.layers[1:-1]} if policy.layers else {})}
     changes = {name: value for name, value in wanted.items() if name in fields}
     names = changes.get("activation", ())

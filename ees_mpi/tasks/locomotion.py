@@ -19,7 +19,7 @@ from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_laye
 from ees_mpi.registry import Count, key
 from ees_mpi.registry.plugins import once
 from ees_mpi.tasks.base import Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate
-from ees_mpi.tasks.plugin_policy import LENGTH, CheckedPolicy, is_function
+from ees_mpi.tasks.plugin_policy import CheckedPolicy
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
@@ -73,7 +73,7 @@ class PolicyTask(Task, frozen=True):
         tuple[float, ...], key("The action is scale * output + shift; one number, or one for each action; empty: 1.")
     ] = ()
     action_shift: Annotated[tuple[float, ...], key("See action_scale; empty: 0.")] = ()
-    policy: Annotated[str | None, key("Your own network, as package.module:Policy or package.module:function.")] = None
+    policy: Annotated[str | None, key("Your own network, as package.module:Policy.")] = None
     policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
     reset_seed: ResetSeed = None
@@ -98,12 +98,6 @@ class PolicyTask(Task, frozen=True):
         usual = {"policy": None, "activation": "tanh", "action_scale": (), "action_shift": (), "observation_clip": CLIP}
         changed = (name for name, value in usual.items() if getattr(self, name) != value)
         return next((f"task.{name} = {json.dumps(getattr(self, name))}" for name in changed), "")
-
-    def settings_for(self, parameters: int) -> dict[str, Any]:
-        """Return the settings by which the user's own function takes a vector of this length; a class knows it."""
-        if not self.policy or not is_function(self.policy):
-            return {}
-        return {"policy_settings": {**(self.policy_settings or {}), LENGTH: parameters}}
 
     @property
     def marks(self) -> tuple[int, ...]:

@@ -2,64 +2,28 @@
 
 `Policy(observations, actions, **task.policy_settings)` has the members of `contracts.PolicyPlugin`. Its observations
 are normalised before it sees them, so it has no `normalise`. See `jobs/examples/own_policy.py`.
-
-It may also be a function `policy(parameters, observation, **settings)` that returns the action. Then the length of its
-vector is `task.policy_settings.parameters`, which `measure` and `train --from` set, and the first mean is 0.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ees_mpi.errors import ConfigError, EesError, PluginError
+from ees_mpi.errors import EesError, PluginError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
-from ees_mpi.registry.plugins import Guard, calling, imported, make
+from ees_mpi.registry.plugins import calling, make
 
 KEY = "task.policy"
-LENGTH = "parameters"  # of the vector of a function, in task.policy_settings
-
-
-def is_function(path: str) -> bool:
-    """Return whether a policy is a function of parameters and observation."""
-    policy = imported(path, KEY)
-    return callable(policy) and not isinstance(policy, type)
-
-
-class _Function:
-    """The policy of a function."""
-
-    def __init__(self, function: Callable[..., Any], path: str, settings: Mapping[str, Any]):
-        count = settings.get(LENGTH)
-        if not isinstance(count, int):
-            raise ConfigError(
-                f"{KEY} {path}: a function needs the length of its vector, {KEY}_settings.{LENGTH}; `measure` and "
-                "`train --from` set it"
-            )
-        self._function, self.count = function, count
-        self._settings = {name: value for name, value in settings.items() if name != LENGTH}
-
-    def initial(self, generator: np.random.Generator) -> Singles:
-        return np.zeros(self.count, np.float32)
-
-    def load(self, flat: Singles) -> None:
-        self._flat = flat
-
-    def act(self, observation: Singles) -> Any:
-        return self._function(self._flat, observation, **self._settings)
 
 
 class CheckedPolicy:
     """Gives normalised observations to the user's policy, and checks its actions."""
 
     def __init__(self, path: str, observations: int, actions: int, settings: Mapping[str, Any], clip: float = CLIP):
-        if is_function(path):
-            self._policy: Any = Guard(_Function(imported(path, KEY), path, settings), f"{KEY} {path}")
-        else:
-            sizes = {"observations": int(observations), "actions": int(actions)}
-            self._policy = make(path, KEY, "count initial load act", settings, **sizes)
+        sizes = {"observations": int(observations), "actions": int(actions)}
+        self._policy = make(path, KEY, "count initial load act", settings, **sizes)
         self._code, self._act, self._actions = f"{KEY} {path}", self._policy.act, int(actions)
         self._clip = clip or np.inf
         with calling(self._code, "count"):
