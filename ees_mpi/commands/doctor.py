@@ -25,7 +25,6 @@ EXTRAS = {  # of this package, with the packages that each brings and its purpos
     "torch": (("torch",), "measuring policies of torch or Stable-Baselines3, MAML, own objectives"),
     "analysis": (("matplotlib", "scipy", "xarray"), "figure, report, compare, run.to_xarray()"),
     "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
-    "safetensors": (("safetensors",), "policies in .safetensors files"),
     "tensorboard": (("tensorboardx",), "train --tensorboard"),
 }
 Finding = tuple[str, str, str]  # a line of the output: ok, note or bad; the subject; the result

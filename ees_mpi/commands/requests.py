@@ -165,7 +165,7 @@ class MeasureRequest:
     """Measure how evolvable a policy is: mutations at several stds.
 
     POLICY is a run file, an exported policy (npz), shelf:NAME, a model of Stable-Baselines3 (zip), a torch state_dict,
-    its arrays as npz or safetensors, or module:function. See `ees-mpi docs measure`.
+    its arrays as npz, or module:function. See `ees-mpi docs measure`.
     """
 
     policy: Annotated[Any, Option("A file, a function, a torch module, or named arrays.", POLICY, "POLICY")]

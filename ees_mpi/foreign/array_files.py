@@ -1,4 +1,4 @@
-"""Read named arrays from files of other programs: torch, safetensors, npz, models of Stable-Baselines3.
+"""Read named arrays from files of other programs: torch, npz, models of Stable-Baselines3.
 
 A file is data: it is checked before it is read, it is never unpickled except by `torch.load(weights_only=True)`, which
 makes tensors only, and its arrays take no more memory than its size allows.
@@ -26,9 +26,7 @@ from ees_mpi.outcomes import Floats
 
 Named = dict[str, NDArray[Any]]
 TORCH = (".pt", ".pth", ".bin", ".ckpt")
-SAFETENSORS = ".safetensors"
 NPZ = ".npz"
-DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}  # of safetensors; the last one is converted
 UNPACKED = 2**28  # bytes that a compressed npz may have more than its file
 SB3 = ".zip"
 EXPECTED = "expected a model of Stable-Baselines3 (PPO, A2C, SAC or TD3 with MlpPolicy): model.save(FILE)"
@@ -42,17 +40,14 @@ STATE_DICT = "expected a file of torch.save(model.state_dict(), FILE) by torch 1
 
 
 def read(path: Path) -> Named:
-    """Return the arrays of a torch, safetensors or npz file, by the suffix of its name."""
+    """Return the arrays of a torch or npz file, by the suffix of its name."""
     if path.suffix == NPZ:
         return as_arrays(read_npz(path), str(path))
-    with readable(path, f" is not a {'safetensors' if path.suffix == SAFETENSORS else 'torch'} file of floats:"):
-        if path.suffix == SAFETENSORS:
-            return _safetensors(path)
-        with open(path, "rb") as file:
-            if not zipfile.is_zipfile(file):
-                why = "it was not read: a pickle can run code"
-                raise RunFileError(f"{path} is not a torch file, and {why}; {STATE_DICT}")
-            return torch_arrays(file, str(path))
+    with readable(path, " is not a torch file of floats:"), open(path, "rb") as file:
+        if not zipfile.is_zipfile(file):
+            why = "it was not read: a pickle can run code"
+            raise RunFileError(f"{path} is not a torch file, and {why}; {STATE_DICT}")
+        return torch_arrays(file, str(path))
 
 
 @contextmanager
@@ -79,10 +74,6 @@ def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
     arrays: Named = {}
     for key, value in named.items():
         name = str(key)
-        if not name.isprintable():
-            raise RunFileError(f"{source}: the name {name!a} has characters that cannot be printed")
-        if isinstance(value, Mapping):
-            raise RunFileError(f"{source}: {name} is a table, not an array; save the state_dict alone")
         try:
             if hasattr(value, "detach"):
                 if value.is_complex():
@@ -125,24 +116,6 @@ def check_zip(source: Path | BinaryIO, more: int) -> int:
         if (wrong := file.testzip()) is not None:
             raise ValueError(f"the checksum of {wrong!a} is wrong")
     return size
-
-
-def _safetensors(path: Path) -> Named:
-    """Read a safetensors file by its library, which checks it; numpy has no type for BF16."""
-    missing = f"{path}: a safetensors file needs safetensors: pip install 'ees_mpi[safetensors]'"
-    entries = optional("safetensors", missing).deserialize(path.read_bytes())
-    arrays: Named = {}
-    for key, entry in sorted(entries, key=lambda pair: _natural(str(pair[0]))):
-        array = np.frombuffer(entry["data"], DTYPES[entry["dtype"]])
-        if entry["dtype"] == "BF16":
-            array = (array.astype(np.uint32) << 16).view(np.float32)
-        arrays[key] = array.reshape(entry["shape"])
-    return as_arrays(arrays, str(path))
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts "layer2" before "layer10"."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def read_npz(path: Path) -> Named:

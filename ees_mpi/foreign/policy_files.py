@@ -21,14 +21,14 @@ from numpy.typing import NDArray
 
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files
-from ees_mpi.foreign.array_files import NPZ, SAFETENSORS, SB3, TORCH, Named, as_arrays
+from ees_mpi.foreign.array_files import NPZ, SB3, TORCH, Named, as_arrays
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry.plugins import imported
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
 MAX_NORMALISER = 1e15  # of a normaliser: networks compute in single precision
 COUNT = 1e6  # observations that a stated normaliser stands for, if a run continues it
-SUFFIXES = (*TORCH, SAFETENSORS, NPZ, SB3)
+SUFFIXES = (*TORCH, NPZ, SB3)
 CRITIC = re.compile(r"value|critic|vf|qf|q_net|q\d|target|std")  # in the names of layers that do not act
 
 

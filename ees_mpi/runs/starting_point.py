@@ -27,7 +27,7 @@ from ees_mpi.store import checks
 from ees_mpi.store.reader import Run, is_study, open_run, starting_note, tell_missing
 
 KINDS = (
-    "expected a policy: a run file, .npz, .zip of Stable-Baselines3, .pt, .safetensors, shelf:NAME or module:function. "
+    "expected a policy: a run file, .npz, .zip of Stable-Baselines3, .pt, shelf:NAME or module:function. "
     "A plain pickle is refused, because reading it can run code"
 )
 

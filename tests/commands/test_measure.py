@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save_file
 from support.evil import Evil
 from support.program import done, info, refusal, sets
 from support.run_files import assert_same_bits
@@ -47,8 +46,8 @@ def network() -> dict[str, np.ndarray]:
     return arrays()
 
 
-def safetensors(path: Path, named: dict[str, np.ndarray]) -> Path:
-    save_file(named, path)
+def npz(path: Path, named: dict[str, np.ndarray]) -> Path:
+    np.savez(path, **named)  # type: ignore[arg-type]
     return path
 
 
@@ -69,13 +68,13 @@ def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_torch_safetensors_and_numpy_networks_have_the_same_bits(numpy_network: Path, tmp_path: Path) -> None:
+def test_torch_npz_and_numpy_networks_have_the_same_bits(numpy_network: Path, tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     torch.save({name: torch.from_numpy(array) for name, array in arrays().items()}, tmp_path / "net.pt")
     assert_same_bits(numpy_network, measured(tmp_path / "net.pt", tmp_path / "torch.h5"))
-    path = safetensors(tmp_path / "net.safetensors", arrays())
-    assert_same_bits(numpy_network, measured(path, tmp_path / "safe.h5"))
-    assert info(tmp_path / "safe.h5")["started_from"]["path"] == path.name  # without its folder
+    path = npz(tmp_path / "net.npz", arrays())
+    assert_same_bits(numpy_network, measured(path, tmp_path / "npz.h5"))
+    assert info(tmp_path / "npz.h5")["started_from"]["path"] == path.name  # without its folder
 
 
 def test_python_measures_with_the_bits_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
@@ -93,18 +92,18 @@ def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: P
         "observation_std": np.full(26, 0.05, np.float32),  # below the floor of training
         "observation_clip": np.array(3.0, np.float32),
     }
-    safetensors(tmp_path / "own.safetensors", {**arrays(), **stated})
-    safetensors(tmp_path / "net.safetensors", arrays())
+    npz(tmp_path / "own.npz", {**arrays(), **stated})
+    npz(tmp_path / "net.npz", arrays())
     np.savez(tmp_path / "stats.npz", **stated)
-    measured(tmp_path / "own.safetensors", tmp_path / "own.h5")
-    measured(tmp_path / "net.safetensors", tmp_path / "beside.h5", normaliser=tmp_path / "stats.npz")
+    measured(tmp_path / "own.npz", tmp_path / "own.h5")
+    measured(tmp_path / "net.npz", tmp_path / "beside.h5", normaliser=tmp_path / "stats.npz")
     assert_same_bits(tmp_path / "own.h5", tmp_path / "beside.h5")
     with open_run(tmp_path / "own.h5") as run:
         np.testing.assert_array_equal(run["observation_mean"][0], stated["observation_mean"])
         np.testing.assert_array_equal(run["observation_std"][1], stated["observation_std"].astype(np.float64))
         assert run.config.task.observation_clip == 3.0
     twice = ("--normaliser", tmp_path / "stats.npz", "-o", tmp_path / "no.h5")
-    code, line = refusal("measure", tmp_path / "own.safetensors", *WORDS, *twice)
+    code, line = refusal("measure", tmp_path / "own.npz", *WORDS, *twice)
     assert code == 2 and "its own normaliser" in line
     code, line = refusal("export", tmp_path / "own.h5", "--policy", "-o", tmp_path / "policy.npz")
     assert code == 2 and "smallest std of its normaliser is 0.05" in line and not (tmp_path / "policy.npz").exists()
@@ -114,7 +113,7 @@ def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path)
     assert "the same bits" in done("verify", numpy_network, "--individuals", 2).stdout
     assert "best_of_40" in done("metrics", numpy_network, "--generation", 0).stdout
     assert info(numpy_network)["started_from"]["objective"] == "net"
-    other = safetensors(tmp_path / "other.safetensors", {**arrays(), "0.bias": np.zeros(8, np.float32)})
+    other = npz(tmp_path / "other.npz", {**arrays(), "0.bias": np.zeros(8, np.float32)})
     same = measured(other, tmp_path / "other.h5")
     table = done("compare", "--metric", "distance_mean", numpy_network, "--against", same).stdout
     assert "net against other" in table and "different std" not in table
@@ -216,11 +215,11 @@ def test_a_flat_vector_is_measured_in_a_task_without_layers(tmp_path: Path) -> N
 
 
 def test_training_starts_from_a_policy_with_its_network_and_says_so(tmp_path: Path) -> None:
-    start = safetensors(tmp_path / "net.safetensors", arrays())
+    start = npz(tmp_path / "net.npz", arrays())
     few = sets("population.size=4", "run.generations=1", "noise.size=100000")
     small = ("train", "cheetah-es", *SMALL, *few, "--from", start)
     said = done(*small, "--out", tmp_path / "run.h5").stdout
-    assert "net.safetensors sets task.hidden = [8], task.observation_share = 0.0, task.observation_clip = 0.0" in said
+    assert "net.npz sets task.hidden = [8], task.observation_share = 0.0, task.observation_clip = 0.0" in said
     assert 'does not say its activation; task.activation = "tanh" is taken (--activation)' in said
     done(*small, "--out", tmp_path / "run.h5", "--resume")
     with open_run(tmp_path / "run.h5") as run:
@@ -250,7 +249,7 @@ def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path
 def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
     named = {f"pi.{name}": array for name, array in arrays().items()}
     value = {f"value.{name}": array for name, array in arrays((26, 8, 1)).items()}
-    path = safetensors(tmp_path / "net.safetensors", {**named, **value})
+    path = npz(tmp_path / "net.npz", {**named, **value})
     chosen = policy_files.read(path, ["pi.0", "pi.2"])
     assert chosen.parameters.tobytes() == policy_files.read(arrays()).parameters.tobytes()
     with pytest.raises(RunFileError, match=r"has no pi.9.weight"):

@@ -1,14 +1,11 @@
 """Files of arrays that nobody should believe: each is refused with one sentence."""
 
-import json
 import os
 import pickle
-import struct
 import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,24 +56,3 @@ def test_a_flipped_bit_in_a_torch_file_is_found(tmp_path: Path) -> None:
     raw[raw.index(np.float32(0.125).tobytes())] ^= 1
     path.write_bytes(raw)
     refused(lambda: policy_files.read(path), "damaged")
-
-
-def safetensors(path: Path, header: Any, body: bytes = bytes(32)) -> Path:
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + body)
-    return path
-
-
-@pytest.mark.parametrize(
-    "header",
-    [
-        {"\x1b[31m": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}},
-        {"a": {"dtype": "F32", "shape": [2], "data_offsets": [24, 40]}},
-        {name: {"dtype": "F32", "shape": [8], "data_offsets": [0, 32]} for name in "abc"},
-        b"[" * 100_000,
-        [],
-    ],
-)
-def test_a_wrong_header_of_safetensors_is_refused(tmp_path: Path, header: Any) -> None:
-    path = safetensors(tmp_path / "net.safetensors", header)
-    refused(lambda: policy_files.read(path), "not a safetensors file|printed|NAME")
