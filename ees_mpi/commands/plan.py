@@ -5,15 +5,15 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from ees_mpi import config as configs
-from ees_mpi.config import Config
+from ees_mpi.config import Config, Evolution
+from ees_mpi.errors import ConfigError
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.evaluation import Evaluation, Work
 from ees_mpi.generation.results import metrics
@@ -32,31 +32,25 @@ TABLE = 2**24  # floats of the noise table for timing an update: larger than a c
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds and bytes measured on this machine. A row is an individual, or a task of MAML."""
+    """Seconds and bytes measured on this machine."""
 
     timed: str  # the timed parts, for the output
-    rollout: float  # seconds of the rollouts of one row; on GPUs its share of a batch
+    rollout: float  # seconds of the rollouts of one individual; on GPUs its share of a batch
     commit: float  # seconds
     resident: int  # bytes of a rank after its imports, with its environment
     working: int  # bytes of its update
-    row: float = 0.0  # seconds of the part of an update that a rank computes for each of its rows
-    shared: float = 0.0  # seconds of the part that the ranks share
-    fixed: float = 0.0  # seconds of the part that every rank computes
-    kept: int = 0  # bytes that a rank keeps for each of its rows, ...
-    most_kept: int = 0  # ... at most
-    table: int = 0  # bytes of the noise table of a node
+    shared: float  # seconds of the part of an update that the ranks share
+    fixed: float  # seconds of the part that every rank computes
+    table: int  # bytes of the noise table of a node
     gpus: int = 0  # of this machine, if they evaluate
 
 
 def measured_costs(config: Config) -> Costs:
-    """Return the costs of the parts of a generation, measured on this machine."""
+    """Return the costs of the parts of a generation: of a few rollouts, or a batch on a GPU, and of one update."""
+    if not isinstance(config.method, Evolution):
+        raise ConfigError(f"plan: expected an evolution strategy, got method {config.method.name!r}")
     configs.check(config, here=False)
     config.method.try_out(config.task, config.population)
-    return maml_costs(config) if config.method.name == "maml" else evolution_costs(config)
-
-
-def evolution_costs(config: Config) -> Costs:
-    """Time a few rollouts, or a batch on a GPU, and one update of an evolution strategy."""
     state, size = first_state(config), config.population.size
     noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
     update = Update.of(config, noise)
@@ -105,41 +99,6 @@ def _time_update(config: Config, update: Update, state: State, drawn: Draw) -> t
     return tell_taken + metrics_taken, fixed_taken
 
 
-def maml_costs(config: Config) -> Costs:
-    """Time an iteration of MAML: on a CPU with two tasks and batches of one rollout, on a GPU with all."""
-    from ees_mpi.config.maml import Maml
-    from ees_mpi.maml.outer import KEPT, task_bytes  # imports torch
-    from ees_mpi.maml.rollouts import maml_of
-    from ees_mpi.maml.training import MamlJob
-
-    state, job, settings = first_state(config), MamlJob.open(config, Ranks()), maml_of(config)
-    on_gpu, tasks, batch = job.described["device"] == "cuda", config.population.size, settings.rollouts
-    if on_gpu:
-        job.advance(state)  # the first iteration also loads and warms up
-    else:
-        tasks, batch = 2, 1
-        job.close()
-        check_deterministic(config, state, Ranks())
-        few = msgspec.structs.replace(config.population, size=tasks)
-        single = Maml(msgspec.structs.replace(settings, rollouts=batch))
-        job = MamlJob.open(replace(config, population=few, method=single), Ranks())
-    taken = job.advance(state)[0].seconds
-    job.close()
-    commit, each, times = time_commit(config, state), task_bytes(config), settings.rollouts / batch / tasks
-    parts = f"{2 * batch * tasks} rollouts ({seconds(taken['evaluate'])}), their update ({seconds(taken['update'])})"
-    return Costs(
-        f"{parts}, one commit ({seconds(commit)})",
-        times * taken["evaluate"],
-        commit,
-        resident_bytes(),
-        working=64 * config.task.parameters,
-        row=times * taken["update"],
-        kept=0 if on_gpu else each,
-        most_kept=max(KEPT, each),
-        gpus=len(gpus.visible_gpus()) if on_gpu else 0,
-    )
-
-
 def timed(action: Callable[[], Any]) -> tuple[float, Any]:
     """Return the seconds of an action, and its result."""
     start = time.perf_counter()
@@ -179,10 +138,10 @@ def estimate(config: Config, ranks: int, ranks_per_node: int, costs: Costs) -> d
     """Return the plan as data for JSON: times in seconds, sizes in bytes."""
     nodes = -(-ranks // ranks_per_node)
     rows = -(-config.population.size // (nodes * costs.gpus or ranks))  # of the rank that has the most
-    evaluate, update = rows * costs.rollout, rows * costs.row + costs.shared / ranks + costs.fixed
+    evaluate, update = rows * costs.rollout, costs.shared / ranks + costs.fixed
     generation = evaluate + update + costs.commit
     hours = generation * config.run.generations / 3600
-    rank_bytes = costs.resident + costs.working + min(rows * costs.kept, costs.most_kept)
+    rank_bytes = costs.resident + costs.working
     return {
         "ranks": ranks,
         "nodes": nodes,
