@@ -6,18 +6,15 @@ A parameter that is a dataclass, a request, stands for all of its fields.
 import inspect
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
 from ees_mpi import ranks
 from ees_mpi.commands import arguments as kinds
-from ees_mpi.commands.arguments import Option, number, options_of
-from ees_mpi.ranks import process
+from ees_mpi.commands.arguments import Option, options_of
 from ees_mpi.terminal import nobody_reads, plain
-
-MINUTES = "ees_mpi.start_minutes"
 
 
 def echo(text: str, nl: bool = True) -> None:
@@ -82,7 +79,7 @@ def command(
 ) -> Callable[[Callable[..., None]], click.Command]:
     """Turn a function into a command of its name; its docstring, or that of its request, is the help.
 
-    on_ranks: it runs on all ranks, and has --start-minutes
+    on_ranks: it runs on all ranks; the time limit for the start of MPI begins before anything large is imported
     """
 
     def build(function: Callable[..., None]) -> click.Command:
@@ -90,6 +87,8 @@ def command(
         requests: dict[str, Any] = {name: each for name, each in annotations.items() if is_dataclass(each)}
 
         def run(**words: Any) -> None:
+            if on_ranks:
+                ranks.begin_start()
             given = {name: value for name, value in words.items() if value is not None and value != ()}
             made = {
                 name: request(**{field: given.pop(field) for field in options_of(request) if field in given})
@@ -99,28 +98,7 @@ def command(
 
         options = {name: option for each in (*requests.values(), function) for name, option in options_of(each).items()}
         found = [parameter(name, option) for name, option in options.items() if option.usage]
-        found += [_start_minutes()] if on_ranks else []
         texts = [inspect.getdoc(each) for each in (function, *requests.values())]
         return kind(function.__name__, params=found, callback=run, help=next(text for text in texts if text))
 
     return build
-
-
-def _start_minutes() -> click.Parameter:
-    """Return the option of the time limit, which begins when it is read: before anything large is imported."""
-
-    def begin(context: click.Context, option: click.Parameter, minutes: float) -> None:
-        context.meta[MINUTES] = minutes
-        ranks.begin_start(minutes)
-
-    about = "End the job if MPI has not started on all ranks after this time."
-    limit = Option(about, number(high=1e6), "--start-minutes X", default=process.DEFAULT_MINUTES)
-    made = parameter("start_minutes", limit)
-    made.default, made.envvar = process.DEFAULT_MINUTES, process.START_MINUTES
-    made.callback, made.expose_value = begin, False
-    return made
-
-
-def run_on_ranks(job: "Callable[[ranks.Ranks], object]") -> NoReturn:
-    """Run the job of a command with `on_ranks` on all ranks, and exit."""
-    ranks.run(job, click.get_current_context().meta[MINUTES])

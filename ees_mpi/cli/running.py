@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ees_mpi import ranks
-from ees_mpi.cli.options import command, echo, run_on_ranks
+from ees_mpi.cli.options import command, echo
 from ees_mpi.commands import requests
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, Option, path_of
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective, scipy_stats
@@ -20,7 +20,7 @@ def train(request: requests.TrainRequest) -> None:
     ranks.note_stops()
     from ees_mpi.commands.train import job_of
 
-    run_on_ranks(job_of(request))
+    ranks.run(job_of(request))
 
 
 @command(on_ranks=True)
@@ -42,7 +42,7 @@ def resume(
     prepare = partial(reopen, path_of(run), generations, force, trust=trust)
     limit = partial(stall_minutes, path_of(run))
     curves = Path(tensorboard).absolute() if tensorboard else None
-    run_on_ranks(partial(run_session, prepare_run=prepare, stall_minutes=limit, max_hours=max_hours, curves=curves))
+    ranks.run(partial(run_session, prepare_run=prepare, stall_minutes=limit, max_hours=max_hours, curves=curves))
 
 
 @command(on_ranks=True)
@@ -69,21 +69,21 @@ def verify(
         if world.is_root:
             echo("\n".join(lines))
 
-    run_on_ranks(job)
+    ranks.run(job)
 
 
 @command(on_ranks=True)
 def sample(request: requests.SampleRequest) -> None:
     from ees_mpi.commands.offspring import sample
 
-    run_on_ranks(partial(sample, request=request, say=say))
+    ranks.run(partial(sample, request=request, say=say))
 
 
 @command(on_ranks=True)
 def adapt(request: requests.AdaptRequest) -> None:
     from ees_mpi.commands.adapt import adapt
 
-    run_on_ranks(partial(adapt, request=request, say=say))
+    ranks.run(partial(adapt, request=request, say=say))
 
 
 @command(on_ranks=True)
@@ -116,7 +116,7 @@ def measure(
             if world.is_root:
                 _show(out, folder, figures, cell, as_json)
 
-    run_on_ranks(job)
+    ranks.run(job)
 
 
 def _show(measured: Path, folder: Path, figures: dict[str, Path], cell: float | None, as_json: bool) -> None:
@@ -161,7 +161,7 @@ def signal(request: requests.SignalRequest, as_json: requests.Json = False) -> N
             lines = [*tables.columns(tables.signal_rows(rows)), "", tables.SIGNAL_LEGEND]
             echo(tables.to_json(rows) if as_json else "\n".join(lines))
 
-    run_on_ranks(job)
+    ranks.run(job)
 
 
 @command(on_ranks=True)
@@ -178,4 +178,4 @@ def doctor() -> None:
         if any(verdict == "bad" for verdict, *_ in findings):
             raise collective(EesError("a check failed: see the lines marked bad"))
 
-    run_on_ranks(job)
+    ranks.run(job)

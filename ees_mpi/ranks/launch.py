@@ -22,11 +22,10 @@ T = TypeVar("T")
 _CALLING = threading.Lock()  # held during a `call`
 
 
-def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
+def connect(from_python: bool = False) -> Ranks:
     """Return the ranks that the launcher started, or a single process if there is no launcher.
 
     from_python: the ranks may come late, or not at all; and MPI may run already
-    minutes: the time limit for the start of MPI  [default: that of the environment]
     """
     machine.check_threads()
     processes, rank, launcher = launched()
@@ -38,8 +37,7 @@ def connect(from_python: bool = False, minutes: float | None = None) -> Ranks:
     # Must be set before MPI loads: no UCX messages about windows, and no busy waiting if ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    minutes = process.start_minutes() if minutes is None else minutes
-    process.begin_start(minutes)
+    minutes = process.begin_start()
     try:
         process.arm(60 * minutes + process.patience(rank))  # a rank that has not come by then prints its stack before
         from ees_mpi.ranks import mpi  # starts MPI, which waits for all ranks
@@ -72,17 +70,14 @@ def _wrong_launcher(processes: int, launcher: str, library: str) -> str:
     )
 
 
-def run(job: Callable[[Ranks], object], minutes: float | None = None) -> NoReturn:
-    """Run a job on all ranks and exit with its code; an error is printed once and ends every rank.
-
-    minutes: the time limit for the start of MPI
-    """
+def run(job: Callable[[Ranks], object]) -> NoReturn:
+    """Run a job on all ranks and exit with its code; an error is printed once and ends every rank."""
     if process.interrupted():
         raise KeyboardInterrupt
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _raise_ctrl_c)
     try:
-        ranks = connect(minutes=minutes)
+        ranks = connect()
     except LaunchError as error:
         if error.collective and launched()[1] != 0:
             sys.exit(0)

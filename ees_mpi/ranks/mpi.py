@@ -121,7 +121,8 @@ class MpiRanks(Ranks):
     def _end_waiting(self, seconds: float) -> NoReturn:
         text = (
             f"ees-mpi: {self._names([self.rank])} has waited {seconds / 60:.3g} minutes for other ranks, longer than "
-            f"run.stall_minutes (at the start: --start-minutes); one is stopped or lost. The job ends. {self.advice}\n"
+            "run.stall_minutes (at the start: EES_MPI_START_MINUTES); one is stopped or lost. The job ends. "
+            f"{self.advice}\n"
         )
         with contextlib.suppress(OSError):
             os.write(2, plain(text).encode())

@@ -21,7 +21,7 @@ from typing import Any
 from ees_mpi.errors import LaunchError
 from ees_mpi.machine import LAUNCHERS
 
-START_MINUTES = "EES_MPI_START_MINUTES"  # an environment variable: the default of the option --start-minutes
+START_MINUTES = "EES_MPI_START_MINUTES"  # an environment variable
 DEFAULT_MINUTES = 5.0
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
 STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
@@ -55,12 +55,14 @@ def turn(rank: int, node_rank: int) -> float:
     return alone if alone <= MAX_TURN else MAX_TURN + TURN_SECONDS * (1 + node_rank)
 
 
-def begin_start(minutes: float) -> None:
-    """Limit the time until MPI has started on all ranks, and die with the launcher; without a launcher do nothing."""
+def begin_start() -> float:
+    """Limit the time until MPI has started on all ranks, and die with the launcher; return the limit in minutes."""
+    minutes = start_minutes()
     if launched()[0]:
         # Ranks that compute would outlive a killed mpirun.
         _die_with_parent()
         arm(60 * minutes)
+    return minutes
 
 
 def start_minutes() -> float:

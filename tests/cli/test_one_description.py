@@ -14,7 +14,7 @@ from ees_mpi.cli.main import cli
 from ees_mpi.cli.options import echo
 
 FUNCTIONS = ("train", "sample", "adapt", "measure", "signal")
-COMMAND_ONLY = {"as_json", "cell", "start_minutes"}  # `cell` of `measure`: of the table that it prints
+COMMAND_ONLY = {"as_json", "cell"}  # `cell` of `measure`: of the table that it prints
 PYTHON_ONLY = {"on_generation"}
 
 

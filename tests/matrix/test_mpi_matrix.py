@@ -126,7 +126,7 @@ __main__.main()
 
 @pytest.mark.parametrize("alone", ["0", "1", "012"])
 def test_a_rank_that_is_refused_before_mpi_starts_ends_the_others(alone: str, library: Library, tmp_path: Path) -> None:
-    words = ("-c", REFUSED, alone, "--start-minutes", 10, *sets(*TINY), "--out", tmp_path / "run.h5")
+    words = ("-c", REFUSED, alone, *sets(*TINY), "--out", tmp_path / "run.h5")
     ended = library.python(Path(words[0]), *words[1:], ranks=3)
     assert ended.returncode == 2 and ended.stderr.count("there is no option --nonsense") == 1, ended.stderr
     assert ("ees-mpi: rank 1 on " in ended.stderr) == (alone == "1") and not (tmp_path / "run.h5").exists()

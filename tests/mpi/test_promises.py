@@ -51,11 +51,13 @@ def whole(folder: Path) -> Path:
 @pytest.mark.slow(long=True)
 def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
     """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python, opens its task: all at once."""
-    option = "--start-minutes 0.051"  # no other test has it: the processes are found by it
+    missing = tmp_path / "missing.h5"  # the processes that wait for an absent rank are found by it
     out, slow = tmp_path / "stopped.h5", ("task.settings.seconds=0.02", "run.generations=1000", SHORT)
     stopped = training(breaking(out, 3, "task.settings.how=none", *slow), out)
     os.kill(json.loads(wait_for_text(Path(f"{out}.lock")))["pid"], signal.SIGSTOP)  # the others wait in a gather
-    words = f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 600; exec {BIN}/ees-mpi doctor {option}'
+    words = (
+        f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 600; EES_MPI_START_MINUTES=0.051 exec {BIN}/ees-mpi verify {missing}'
+    )
     absent = start([MPIRUN, "-n", "3", "/bin/sh", "-c", words])
     files = {tmp_path / "lock.h5": 3, tmp_path / "open.h5": 3, tmp_path / "loop.h5": 0}
     how = {each: breaking(each, ranks, f"task.settings.how={each.stem}", *AT, SHORT) for each, ranks in files.items()}
@@ -68,7 +70,7 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
         done(*breaking(each, 0, "task.settings.how=none")[1:], "--resume")
         assert_same_bits(each, undisturbed)
     errors = absent.communicate(timeout=TIMEOUT)[1], stopped.communicate(timeout=TIMEOUT)[1]
-    assert absent.returncode != 0 and all_ended(option), errors[0]
+    assert absent.returncode != 0 and all_ended(missing), errors[0]
     assert stopped.returncode == 1 and all_ended(out), errors[1]
     said, stacks = (errors[1].count(text) for text in ("run.stall_minutes", "Timeout ("))  # others are in a gather
     assert said <= 1 and said + stacks >= 1 and stacks < 3, errors[1]
