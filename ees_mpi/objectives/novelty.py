@@ -2,7 +2,7 @@
 
 Conti et al. 2018 (arXiv:1712.06560); Lehman and Stanley 2011.
 
-    novelty_i = mean distance of b_i to its k nearest neighbours in the archive
+    novelty_i = mean distance of b_i to its k nearest neighbours in the archive,    b: the behaviours, not whitened
     w_i = rank(novelty_i) / N,    ranks symmetric in [-0.5, 0.5]
 
 The archive is part of the state. Each generation adds some of its behaviours. A full archive drops its oldest ones.
@@ -26,10 +26,12 @@ ROWS = 64  # individuals compared with the archive at a time
 
 
 class Novelty(Objective, frozen=True):
-    """Weights each individual by the rank of its distance to its nearest neighbours in the archive."""
+    """Weights each individual by the rank of its distance, in the task's units, to its neighbours in an archive."""
 
     neighbors: Annotated[Count, key("k: how many nearest neighbours in the archive count.", "behaviours")] = 10
-    added: Annotated[Count, key("How many behaviours each generation adds to the archive.", "behaviours")] = 10
+    added: Annotated[
+        Count, key("How many behaviours each generation adds to the archive: the first valid ones.", "behaviours")
+    ] = 10
     archive_size: Annotated[
         Count, key("The largest number of behaviours in the archive; the oldest are dropped.", "behaviours")
     ] = 5000

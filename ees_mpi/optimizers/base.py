@@ -16,7 +16,9 @@ from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import key
 
 Rate = Annotated[float, key("The learning rate.", gt=0)]
-Decay = Annotated[float, key("L2 decay: `l2` times the parameters is subtracted from the gradient.", ge=0)]
+Decay = Annotated[
+    float, key("L2 decay: `l2` times the mean is subtracted from its gradient; a learned std has none.", ge=0)
+]
 StdRate = Annotated[
     Annotated[float, msgspec.Meta(gt=0)] | None,
     key("The learning rate of the log std, if the population learns it; not set: lr."),
