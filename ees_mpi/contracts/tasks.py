@@ -88,10 +88,6 @@ class Task(Part, frozen=True):
         return None
 
     @property
-    def varied_starts(self) -> bool:  # whether two seeds are known to give two starts
-        return False
-
-    @property
     def common_starts(self) -> bool:  # whether all individuals of a generation have the same starts
         return self.starts in ("common", "fixed")
 

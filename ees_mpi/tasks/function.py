@@ -49,10 +49,6 @@ class Function(Task, frozen=True):
     def own_code(self) -> str:
         return f"{KEY} {self.function}"
 
-    @property
-    def varied_starts(self) -> bool:
-        return takes_seed(function(self.function, KEY))
-
     def initial(self, generator: np.random.Generator) -> Singles:
         return np.full(self.parameters, self.start, np.float32)
 
@@ -62,7 +58,7 @@ class Function(Task, frozen=True):
     def check(self) -> None:
         """Evaluate the first mean; raise a ConfigError if several starts could not differ."""
         several = self.rollouts > 1 or self.starts in ("own", "common")
-        if several and self.deterministic and not self.varied_starts:
+        if several and self.deterministic and not takes_seed(function(self.function, KEY)):
             raise ConfigError(
                 f"task.rollouts = {self.rollouts}, task.starts: {self.own_code} has no argument `seed`, so all starts "
                 "are the same; expected f(z, seed)"

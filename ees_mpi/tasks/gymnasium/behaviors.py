@@ -102,16 +102,8 @@ def _infos(task: Any, rollout: Rollout) -> list[list[float]]:
         named = missing if task.info_key else "it is not set"
         raise ConfigError(f"task.info_key: {named}; the info of the first step has: {keys}")
     values = [info[task.info_key] for info in rollout.infos]
-    if not _is_numeric(values):
-        strange = next((value for value in values if not _is_numeric(value)), values[-1])
-        expected = "expected a number, or as many numbers in every step"
-        raise PluginError(f"task.info_key {task.info_key}: {expected}, got {strange!r:.80}")
-    return np.array(values, np.float64).reshape(len(values), -1).tolist()
-
-
-def _is_numeric(value: Any) -> bool:
-    """Return whether numpy makes an array of numbers of it: not of None, texts, dates or rows of different lengths."""
     try:
-        return np.array(value).dtype.kind in "biuf"
-    except ValueError:
-        return False
+        return doubles(values).reshape(len(values), -1).tolist()
+    except (TypeError, ValueError):
+        expected = "expected a number, or as many numbers in every step"
+        raise PluginError(f"task.info_key {task.info_key}: {expected}, got {values[-1]!r:.80}") from None

@@ -49,13 +49,8 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     @property
     def layers(self) -> tuple[int, ...]:
-        observations, actions, *_ = self._shape
+        observations, actions, _ = self._shape
         return (observations, *self.hidden, actions)
-
-    @property
-    def varied_starts(self) -> bool:
-        """Return whether two seeds give two first observations."""
-        return self._shape[3]
 
     @property
     def behavior_dim(self) -> int:
@@ -126,7 +121,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         return self.terminate == "environment"
 
     @property
-    def _shape(self) -> tuple[int, int, int, bool]:
+    def _shape(self) -> tuple[int, int, int]:
         settings = msgspec.json.encode([getattr(self, name) for name in SHAPING], enc_hook=str)
         return once(("shape", settings), lambda: _find_shape(self))
 
@@ -149,8 +144,8 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
 
 
-def _find_shape(task: Gymnasium) -> tuple[int, int, int, bool]:
-    """Return the sizes of observation, action and behaviour, found by a first rollout; and whether its start varies."""
+def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
+    """Return the sizes of observation, action and behaviour, found by a first rollout."""
     env = make(task.env, task.env_settings)
     observation, action = (getattr(env, name, None) for name in ("observation_space", "action_space"))
     spaces = library().spaces
@@ -161,14 +156,10 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int, bool]:
     inputs = math.prod(observation.shape)
     outputs = int(action.n) if isinstance(action, spaces.Discrete) else math.prod(action.shape)
     with before_rollouts():
-        rollout = _dry_rollout(task, env)
-        behavior = numbers(behavior_of(task)(rollout), task.behavior)
-        with calling(f"task.env {task.env}", "reset()"):
-            other = flattened(task.env, env.reset(seed=1)[0], observation.shape)
-        varied = not np.array_equal(rollout.observations[0], other, equal_nan=True)
+        behavior = numbers(behavior_of(task)(_dry_rollout(task, env)), task.behavior)
         with calling(f"task.env {task.env}", "close()"):
             env.close()
-    return inputs, outputs, len(behavior) * len(task.marks), varied
+    return inputs, outputs, len(behavior) * len(task.marks)
 
 
 def _dry_rollout(task: Gymnasium, env: Any) -> Rollout:
