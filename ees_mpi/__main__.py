@@ -6,7 +6,6 @@ import sys
 import traceback
 from typing import NoReturn
 
-from ees_mpi.errors import failed_import
 from ees_mpi.ranks.process import arm_end, end_mpi, launched, note_stops
 from ees_mpi.ranks.refusal import leave
 
@@ -26,8 +25,6 @@ def main() -> NoReturn:
     except Exception as error:
         if "ees_mpi.ranks.mpi" in sys.modules:  # its excepthook ends all ranks, which may wait for this one
             raise
-        if refused := failed_import(error):
-            leave(str(refused), refused.exit_code)
         leave("".join(traceback.format_exception(error)), 1, name="")
     finally:
         arm_end()

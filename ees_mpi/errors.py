@@ -3,7 +3,6 @@
 import contextlib
 import importlib
 import os
-import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -126,21 +125,6 @@ def optional(module: str, missing: str, broken: str = "") -> Any:
         absent = isinstance(error, ModuleNotFoundError) and module.startswith(error.name or module)
         broken = broken or f"{missing}; the one that is here fails"
         raise MissingExtra(missing if absent else f"{broken}: {error}") from None
-
-
-def failed_import(error: BaseException) -> MissingExtra | None:
-    """Return an error in place of a traceback, if a package of others was being imported."""
-    names = [error.name or ""] if isinstance(error, ImportError) else []
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        code, scope = frame.f_code, frame.f_globals
-        if code.co_name == "<module>" and code.co_filename == scope.get("__file__"):  # not that of an `exec`
-            names.append(scope["__name__"])
-    packages = (name.partition(".")[0] for name in names)
-    package = next((name for name in packages if name not in ("", "__main__", "ees_mpi")), None)
-    if package is None:
-        return None
-    cure = "load the modules and the environment that it was installed with, or pip install --force-reinstall"
-    return MissingExtra(f"{sys.executable} cannot import {package} ({error}); {cure} {package}")
 
 
 def scipy_stats() -> Any:

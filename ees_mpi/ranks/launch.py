@@ -12,7 +12,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
 from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError, PluginError, collective, failed_import
+from ees_mpi.errors import EesError, LaunchError, PluginError, collective
 from ees_mpi.ranks import process, refusal
 from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
@@ -144,7 +144,7 @@ def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
             raise raised from None
         _end_at_once(ranks, *error.args if isinstance(error, CtrlC) else ())
     except BaseException as error:  # SystemExit, too: the other ranks would wait for a rank that just exits
-        ranks.fail(failed_import(error) or error)
+        ranks.fail(error)
 
 
 class Program:
