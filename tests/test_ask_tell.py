@@ -301,6 +301,18 @@ WRONG_CALLS = [
 ]
 
 
+HALVES = [{"name": "maxent", "share": 0.5}, {"name": "fitness", "share": 0.5}]
+
+
+@pytest.mark.parametrize("objective", ["fitness", {"name": "blend", "parts": HALVES}])
+def test_an_objective_of_fitness_refuses_outcomes_without_one(objective: Any) -> None:
+    es = small(objective=objective)
+    before = es.state.digest()
+    with pytest.raises(TaskError, match=r"the objective needs a fitness .* tell\(behavior, fitness\)"):
+        es.tell(simulate(es.ask()))
+    assert es.state.digest() == before
+
+
 @pytest.mark.parametrize(("message", "call"), WRONG_CALLS)
 def test_a_wrong_call_of_tell_is_one_sentence_and_changes_nothing(message: str, call: Any) -> None:
     es = small()

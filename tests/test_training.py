@@ -1,10 +1,12 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from support.small_runs import job_of, trained
 
+import ees_mpi
 from ees_mpi.config import Config, load
 from ees_mpi.errors import TaskError
 from ees_mpi.generation.state import State, first_state
@@ -28,6 +30,14 @@ def test_advance_changes_nothing_in_place(optimizer: str, more: Sequence[str], t
     assert state.digest() == digest
     assert following.generation == 1 and record.generation == 0
     np.testing.assert_array_equal(record.arrays["mean"], state.mean)
+
+
+def test_a_training_whose_rollouts_are_mostly_invalid_ends_with_an_error(tmp_path: Path) -> None:
+    task = {"name": "function", "function": "support.own_functions:mostly_invalid", "parameters": 2, "behavior_dim": 2}
+    parts = {"population": {"name": "normal", "size": 30, "std": 0.1}, "objective": {"name": "maxvar"}}
+    config = {"run": {"generations": 3}, "noise": {"size": 5000}, "task": task, **parts}
+    with pytest.raises(TaskError, match=r"generation 0: \d\d of 30 rollouts are invalid"):
+        ees_mpi.train(config, tmp_path / "run.h5")
 
 
 def test_the_digest_sees_every_part_of_the_state() -> None:

@@ -16,6 +16,11 @@ def waves(z, seed=0):
     return np.array([np.sin(5 * z[0]) + z[2], z[1] * z[3] * valid]), float(z[4] - abs(z[0]))
 
 
+def mostly_invalid(z):
+    """Return a behaviour that is finite for about a third of the individuals."""
+    return [z[0], z[1] if z[1] > 0.05 else np.nan]
+
+
 def started(z, seed):
     """Return a behaviour and a fitness that depend on the start."""
     start = np.random.default_rng(seed).standard_normal(2)
