@@ -19,7 +19,7 @@ import numpy as np
 from ees_mpi import config as configs
 from ees_mpi import machine, terminal
 from ees_mpi.commands import shelf
-from ees_mpi.commands.arguments import counted, path_of
+from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, check_same, policy_of
 from ees_mpi.config import Config
 from ees_mpi.contracts import Say
@@ -75,19 +75,15 @@ class Parent:
 
 def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     """Evaluate new offspring, and write a run file of one generation; return its path."""
-    check_same(ranks, request, "count", "component")
+    check_same(ranks, request, "count")
     run = path_of(request.run)
     named = Path(request.out or shelf.output_beside(run, "-sample.h5"))
     out = named.absolute()  # code of the user may change the present folder
     check_target(ranks, run, out, request.overwrite)
     settings = changes_of(request.settings)
     parent = parent_of_run(ranks, request, run, lambda config: offspring(config, request.count, request.std), settings)
-    drawn, noise = draw(ranks, parent, "sample", parent.about["generation"])
-    with ranks.together():
-        if request.component is not None:
-            component = counted("component", request.component, len(parent.state.mean))
-            drawn = replace(drawn, parent=np.full(request.count, component, np.int32))
-    evaluate(ranks, parent, (drawn, noise), {parent.std: parent.state.learned}, out, say, request.overwrite)
+    drawn = draw(ranks, parent, "sample", parent.about["generation"])
+    evaluate(ranks, parent, drawn, {parent.std: parent.state.learned}, out, say, request.overwrite)
     if ranks.is_root:
         say(f"{named}: {request.count} mutations of generation {parent.about['generation']} of {shelf.shown(run)}")
     return out
@@ -222,9 +218,7 @@ def read_parent(
         if len(start.mean) > config.population.components:
             raise ConfigError(f"{policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component")
         if len(start.mean) < config.population.components:
-            raise ConfigError(
-                f"{policy} has one mean, and its config a mixture; expected `measure`, or its run with --component"
-            )
+            raise ConfigError(f"{policy} has one mean, and its config a mixture; expected `measure`, or its run")
         start = start.fitted(str(policy), config)
         if changed := starting_point.code_change(start, config):
             terminal.say(f"warning: {changed}. {AS_IT_IS_NOW}")  # Python's `measure`, too, which says nothing else

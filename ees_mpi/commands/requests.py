@@ -122,7 +122,6 @@ class SampleRequest:
     _: KW_ONLY
     generation: StateOf = None
     std: Std = None
-    component: Annotated[int | None, Option("Of a mixture.  [default: all of them]", whole())] = None
     settings: EngineChanges = None
     overwrite: Overwrite = False
     trust: Trust = False

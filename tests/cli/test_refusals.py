@@ -61,7 +61,6 @@ REFUSED = [
     *((3, "sub is a folder; expected a run file", f"{verb} sub") for verb in ("measure", "figure", f"{TRAIN} --from")),
     (2, "got a folder", "train sub.h5"),
     (2, "between 0.05 and 50, got 0.0", "replay cheetah.h5 --speed 0"),
-    (2, "expected 0, the only one", "sample run.h5 --count 2 --component 3"),
     (2, "argument (more); `ees-mpi train --help` lists the options", "train interference-maxvar more"),
     (2, "--out runs/: this is a folder", f"{TRAIN} --out runs/"),  # which would be the name of the run file
     (2, "ends in .mp4, .gif", "replay cheetah.h5 --video film.avi"),

@@ -77,7 +77,7 @@ def test_same_bits_after_a_kill(tmp_path: Path) -> None:
         assert file["final/memory/archive"].shape == (40, 2)
     done("verify", path)
     done("verify", path, "--updates", ranks=2)
-    done("sample", path, "--count", 4, "--component", 1, "--out", tmp_path / "sample.h5")
+    done("sample", path, "--count", 4, "--out", tmp_path / "sample.h5")
 
 
 @pytest.mark.slow
