@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis import labels
-from ees_mpi.analysis.numbers.measures import DIRECTED, ENOUGH, MEASURES, beyond_radius
+from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES
 from ees_mpi.analysis.numbers.scale import Scale, scales
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare, summarize
 from ees_mpi.analysis.offspring import check_generation, read_offspring
@@ -36,7 +36,7 @@ METRICS = {
     f"{AFTER}_G": "mean distance in the task's direction after G generations",
     "adaptation": "distance in the wanted direction after `ees-mpi adapt`, mean over directions",
 }
-REACHABLE = 0.05  # groups should be large enough for a p below this
+REACHABLE, ARM = 0.05, 4  # a p that groups should be able to have, and how many runs of each make it possible
 MAY_DIFFER = ("task.direction", "task.reset_seed", "task.observation_share", "task.device")  # others are noted
 
 
@@ -51,12 +51,10 @@ class RunValue:
     settings: labels.Settings  # the config, by key
     size: int  # the number of individuals
     generation: int
-    complete: bool
     directions: tuple[float, ...] = ()  # to which it was adapted
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
     std: float = 0.0  # of the mutations, in a study
-    moved: int = 0  # the offspring beyond the radius
     lengths: str = ""  # that the metric depends on
 
 
@@ -79,7 +77,7 @@ def compare_runs(request: CompareRequest) -> list[Facts]:
 def _compare(metric: str, about: str, request: CompareRequest) -> Facts:
     sides = read_all(metric, request)
     values = [value for side in sides for value in side]
-    _check_comparable(values, metric.startswith(AFTER) and request.by != "task.direction")
+    _check_comparable(metric, values, metric.startswith(AFTER) and request.by != "task.direction")
     groups: list[dict[str, list[RunValue]]] = [{}, {}]
     if request.by:
         members = {value.path: value for value in values}
@@ -110,12 +108,12 @@ def _compare(metric: str, about: str, request: CompareRequest) -> Facts:
             for group in (*first, *second)
         ],
         "tests": [asdict(test) for test in tests],
-        "notes": _notes(metric, request, values, tests),
+        "notes": _notes(request, values, tests),
     }
 
 
-def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
-    """Raise an error if a run is given twice, or if tasks or directions differ."""
+def _check_comparable(metric: str, values: list[RunValue], same_direction: bool) -> None:
+    """Raise an error if a run is given twice, or if tasks, directions, generations or numbers of individuals differ."""
     labels.check_distinct((value.run_id, value.path) for value in values)
     one = values[0]
     for other in values:
@@ -131,6 +129,18 @@ def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
                 f"{one.path} and {other.path} were trained in different directions: "
                 f"task.direction is {angles[0]:g} and {angles[1]:g}"
             )
+    generations = sorted({value.generation for value in values if not (value.std or value.directions)})
+    if len(generations) > 1:
+        raise RunFileError(
+            f"the runs are at different generations, {generations[0]} to {generations[-1]}; --generation "
+            f"{generations[0]} compares one that all have"
+        )
+    sizes = sorted({value.size for value in values})
+    if metric == "coverage" and len(sizes) > 1:
+        raise RunFileError(
+            f"{sizes[0]} to {sizes[-1]} individuals: more of them visit more cells, so that their coverage cannot be "
+            "compared; ees-mpi sample RUN.h5 --count 1000 makes equally many"
+        )
     directions = {direction for value in values for direction in value.directions}
     for value in values:
         for direction in sorted(directions - set(value.directions)):
@@ -140,45 +150,16 @@ def _check_comparable(values: list[RunValue], same_direction: bool) -> None:
             )
 
 
-def _notes(metric: str, request: CompareRequest, values: list[RunValue], tests: list[Test]) -> list[str]:
+def _notes(request: CompareRequest, values: list[RunValue], tests: list[Test]) -> list[str]:
     """Return the facts that a reader should know before trusting the table."""
-    notes = []
-    ignored = len(request.first) + len(request.against) - len(values)
-    if ignored and metric != "adaptation":
-        notes.append(f"{ignored} adaptation files were left out")
-    running = [value for value in values if not value.complete]
-    if running:
-        notes.append(f"{len(running)} of {len(values)} runs are not complete, for example {running[0].path}")
-    maml = labels.ALGORITHMS["maml"]  # its generations are not generations of an evolution strategy
-    generations = sorted({value.generation for value in values if not value.label.startswith(maml)})
-    if len(generations) > 1:
-        notes.append(f"the runs are at different generations, {generations[0]} to {generations[-1]}; see --generation")
-    stds = sorted({value.std for value in values if value.std})
-    if len(stds) > 1:
-        notes.append(
-            f"the files have different std of the mutations, {stds[0]:g} to {stds[-1]:g}; --generation chooses the row"
-        )
-    sizes = sorted({value.size for value in values})
-    if len(sizes) > 1:
-        more = ": more individuals visit more cells" if metric == "coverage" else ""
-        notes.append(f"the runs have different numbers of individuals, {sizes[0]} to {sizes[-1]}{more}")
-    few = [value for value in values if value.moved < ENOUGH]
-    if metric in DIRECTED and few:
-        least = min(value.moved for value in few)
-        notes.append(
-            f"{len(few)} of {len(values)} runs have fewer than {ENOUGH} mutations beyond the radius, the fewest {least}"
-        )
+    notes, few = [], [test for test in tests if test.least > REACHABLE]
+    if few:
+        which = "p" if len(few) == len(tests) else f"{len(few)} of {len(tests)} p"
+        notes.append(f"with so few runs {which} cannot be below {REACHABLE:g}; {ARM} runs on each side are enough")
     differing, expected = labels.differing([value.settings for value in values]), (*MAY_DIFFER, request.by)
-    keys = [key for key in differing if key not in expected]
-    for key in (key for key in keys if key.startswith("task.")):
-        settings = sorted({repr(value.settings.get(key)) for value in values})
-        notes.append(f"the runs differ in {key}: {', '.join(settings)}")
-    for test in tests:
-        if test.least > REACHABLE:
-            notes.append(f"{test.first} against {test.second}: with so few runs p cannot be below {test.least:.2g}")
-    others = [key for key in keys if not key.startswith("task.")]
-    if request.by and others:
-        notes.append(f"the runs differ in other keys, too: {', '.join(others)}")
+    shown = [key for key in differing if key not in expected and (request.by or key.startswith("task."))]
+    if shown:
+        notes.append(f"the runs {'also ' if request.by else ''}differ in {', '.join(shown)}")
     return notes
 
 
@@ -214,7 +195,7 @@ def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list
 
 def _of_run(run: Run, metric: str, scale: Scale, generation: int | None) -> RunValue:
     if metric.startswith(AFTER):
-        g, moved = int(metric.removeprefix(AFTER)[1:]), 0
+        g = int(metric.removeprefix(AFTER)[1:])
         value = distance_after(run, g)
     else:
         g = check_generation(run, generation)
@@ -222,7 +203,6 @@ def _of_run(run: Run, metric: str, scale: Scale, generation: int | None) -> RunV
         if not measure.fits(offspring):
             raise RunFileError(f"{run.path}: {metric} needs {measure.needs}")
         value = measure.compute(offspring, scale)
-        moved = int(beyond_radius(offspring, scale).sum())
     if np.isnan(value) and metric in DIRECTED:
         raise RunFileError(
             f"{run.path}: none of its mutations ended {scale.radius:g} or more from the origin, "
@@ -230,13 +210,12 @@ def _of_run(run: Run, metric: str, scale: Scale, generation: int | None) -> RunV
         )
     if not np.isfinite(value):
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
-    complete = run.complete or generation is not None or metric.startswith(AFTER)
     of, std = labels.subject(run), labels.stds(run)[g] if labels.stds(run) else 0.0
     trained = g if of.generation is None else of.generation
     keys = {**labels.settings(run.config.sections()), **({"population.std": std} if std else {})}
-    about = run.path, of.run_id, keys, run["behavior"].shape[1], trained, complete
+    about = run.path, of.run_id, keys, run["behavior"].shape[1], trained
     lengths = f" ({scale.lengths(metric)})" if scale.lengths(metric) else ""
-    return RunValue(labels.label(run), value, *about, std=std, moved=moved, lengths=lengths)
+    return RunValue(labels.label(run), value, *about, std=std, lengths=lengths)
 
 
 def distance_after(run: Run, generation: int) -> float:
@@ -316,4 +295,4 @@ def _read_adaptation(path: Path) -> RunValue:
     if not np.isfinite(adaptation.fitness).any():
         raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
     mean = float(np.nanmean(adaptation.fitness))
-    return RunValue(name, mean, *about, True, (direction,), *steps)
+    return RunValue(name, mean, *about, (direction,), *steps)

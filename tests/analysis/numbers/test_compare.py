@@ -68,15 +68,17 @@ def test_kinds_of_runs_in_one_set_are_told_apart_and_tested_against_each_other(s
     assert "p (Holm)" in table and "MaxEnt-EES against MaxVar-EES" in table and "an interval needs 6 runs" in table
 
 
-def test_few_runs_unlike_sizes_and_unlike_generations_are_noted(cheetah: Path, folder: Path) -> None:
+def test_few_runs_and_other_tasks_are_noted_once_and_unlike_generations_and_sizes_refused(
+    cheetah: Path, folder: Path
+) -> None:
     longer = walk(folder / "longer.h5", "cheetah-maxent", "run.generations=4", "population.size=10", "task.steps=7")
-    notes = compared("--metric", "coverage", cheetah, "--against", longer)["notes"]
-    assert any("cannot be below 1" in note for note in notes)
-    assert any("8 to 10: more individuals visit more cells" in note for note in notes)
-    assert any("different generations, 2 to 3" in note for note in notes)
-    assert any("task.steps: 6, 7" in note for note in notes)
-    same = compared("--metric", "coverage", cheetah, "--against", longer, "--generation", 1)["notes"]
-    assert not any("different generations" in note for note in same)
+    code, line = refused("compare", "--metric", "distance_mean", cheetah, "--against", longer)
+    assert code == 3 and "different generations, 2 to 3" in line and "--generation 2" in line
+    words = (cheetah, "--against", longer, "--generation", 1)
+    few, other = compared("--metric", "distance_mean", *words)["notes"]
+    assert "p cannot be below 0.05; 4 runs on each side" in few and "differ in task.steps" in other
+    code, line = refused("compare", "--metric", "coverage", *words)
+    assert code == 3 and "8 to 10 individuals" in line
 
 
 def test_a_running_file_is_compared_and_said_to_be_running(cheetah: Path, folder: Path) -> None:
@@ -85,9 +87,6 @@ def test_a_running_file_is_compared_and_said_to_be_running(cheetah: Path, folder
         assert len(file["generations/behavior"]) == 0  # all of it is in the journal
     found = compared("--metric", "distance_mean", running, "--against", cheetah)
     assert found["groups"][0]["runs"] == 1
-    (unfinished,) = seeds(folder, cheetah, "unfinished", FAR[:1], lambda text: text.replace("tions = 3", "tions = 9"))
-    notes = compared("--metric", "coverage", unfinished, "--against", cheetah)["notes"]
-    assert any("1 of 2 runs are not complete" in note for note in notes)
 
 
 def test_distance_after_some_generations_is_that_of_the_population_after_so_many_updates(zoo: Zoo) -> None:
@@ -123,11 +122,9 @@ def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Pa
     assert code == 3 and "not adapted in direction right" in line
     assert ees("sample", cheetah, "--count", 4).returncode == 0
     sample = folder / "cheetah-sample.h5"
-    assert compared("--metric", "coverage", sample, "--against", other)["groups"][0]["label"] == "MaxEnt-EES"
-    code, line = refused("compare", "--metric", "coverage", sample, cheetah, "--against", other)
+    assert compared("--metric", "distance_mean", sample, "--against", other)["groups"][0]["label"] == "MaxEnt-EES"
+    code, line = refused("compare", "--metric", "distance_mean", sample, cheetah, "--against", other)
     assert code == 2 and "same run" in line
-    found = compared("--metric", "coverage", cheetah, folder / "cheetah-adapt-left.h5", "--against", other)
-    assert "1 adaptation files were left out" in found["notes"]
 
 
 def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder: Path, cheetah: Path) -> None:
