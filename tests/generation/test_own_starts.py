@@ -106,7 +106,7 @@ def test_the_figure_shows_the_first_numbers_of_a_behaviour_that_is_no_place(tmp_
     ees_mpi.measure(str(run), starts=2, count=20, std=1.0, out=out, trust=True).close()
     with ees_mpi.open_run(out) as measured, drawing():
         found = facts(measured)[0]
-        *panels, bar = starts([measured]).axes
+        *panels, bar = [axes for axes in starts([measured]).axes if axes.get_title() or axes.get_ylabel()]
         alone = [heritability(places_of(measured, 0)[..., [number]])["heritable"] for number in range(10)]
     assert len(panels) == 8 and "behaviour[7]" in panels[7].get_title() and bar.get_ylabel() == "behaviour"
     assert found["heritable"] == pytest.approx(sum(alone)) and max(alone) > 2 * min(alone)
