@@ -47,7 +47,7 @@ size = 5000
 generations = 2
 fsync = false
 """
-HEIGHT = sets("task.behavior=final_info", "task.info_key=height")  # one number
+HEIGHT = sets("task.behavior=final_info[height]")  # one number
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,12 @@ def built(**settings: Any) -> Any:
 
 
 def test_one_or_two_numbers_are_a_place_unless_a_key_says_otherwise() -> None:
-    assert [built().axes, built(components=[0]).axes, built(axes=1).axes, built(axes=0).axes] == [2, 1, 1, 0]
+    assert [built().axes, built(behavior="final_observation[0]").axes, built(axes=1).axes, built(axes=0).axes] == [
+        2,
+        1,
+        1,
+        0,
+    ]
     assert built(behavior_steps=[2, 4], steps=4).axes == 2  # of each record
     wide = {"env": "Pendulum-v1"}
     assert built(**wide).axes == 0 and built(**wide, axes=3).axes == 3
@@ -101,14 +106,14 @@ def test_one_or_two_numbers_are_a_place_unless_a_key_says_otherwise() -> None:
 @pytest.mark.parametrize(
     ("task", "numbers", "names"),
     [
-        ({"behavior": "final_info", "info_key": "where"}, 2, ["final where[0]", "final where[1]"]),
-        ({"behavior": "mean_info", "info_key": "a$b\x1b$"}, 1, [r"mean a$b\x1b$"]),
-        ({"behavior": "final_info", "info_key": "where", "axes": 2}, 3, ["final where[1]", "final where[2]"]),
+        ({"behavior": "final_info[where]"}, 2, ["final where[0]", "final where[1]"]),
+        ({"behavior": "mean_info[a$b\x1b$]"}, 1, [r"mean a$b\x1b$"]),
+        ({"behavior": "final_info[where]", "axes": 2}, 3, ["final where[1]", "final where[2]"]),
         ({"behavior_steps": [2, 4], "steps": 4}, 4, ["final observation[0]", "final observation[1]"]),
-        ({"components": [1]}, 1, ["final observation[1]"]),
-        ({"components": [1, 0, 3]}, 3, [f"final observation[{number}]" for number in (1, 0, 3)]),
+        ({"behavior": "final_observation[1]"}, 1, ["final observation[1]"]),
+        ({"behavior": "final_observation[1, 0, 3]"}, 3, [f"final observation[{number}]" for number in (1, 0, 3)]),
         ({"behavior": "support.own_place:final_place"}, 1, ["final place"]),
-        ({"behavior": "support.own_place:final_info", "components": [1]}, 1, ["final info"]),
+        ({"behavior": "support.own_place:final_info"}, 1, ["final info"]),
     ],
 )
 def test_axes_of_figures_are_named_after_the_numbers_that_they_show(

@@ -13,6 +13,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run
+from ees_mpi.tasks.gymnasium.behaviors import chosen_of, parts_of
 from ees_mpi.tasks.locomotion import along
 from ees_mpi.terminal import plain
 
@@ -99,13 +100,14 @@ def axis_names(run: Run) -> list[str]:
     if has_positions(run):
         return [f"final {axis}" for axis in "xyz"[:count]]
     behavior = str(getattr(task, "behavior", "behaviour"))
-    name = behavior.rpartition(":")[2].replace("_", " ")
-    if behavior in ("final_info", "mean_info"):
-        name = name.replace("info", plain(task.info_key))
+    kind, inside = parts_of(behavior)
+    name = kind.rpartition(":")[2].replace("_", " ")
+    if kind in ("final_info", "mean_info"):
+        name = name.replace("info", plain(inside))
     record = int(run["behavior"].shape[2]) // len(getattr(task, "marks", (0,)))  # a place is its last numbers
-    components = task.components if behavior == "final_observation" else ()
-    numbers = components if count <= len(components) else range(max(record, count))
-    return [name] if len(numbers) == 1 and not components else [f"{name}[{number}]" for number in numbers[-count:]]
+    chosen = chosen_of(inside) if kind == "final_observation" else []
+    numbers = chosen if count <= len(chosen) else range(max(record, count))
+    return [name] if len(numbers) == 1 and not chosen else [f"{name}[{number}]" for number in numbers[-count:]]
 
 
 def _behavior(run: Run, generation: int) -> tuple[Floats, NDArray[np.bool_]]:

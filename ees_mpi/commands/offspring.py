@@ -34,7 +34,7 @@ from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes
-from ees_mpi.populations.diagonal import Diagonal
+from ees_mpi.populations.diagonal import RANGE, Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.search import beside
@@ -136,6 +136,9 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
                 raise ConfigError(f"{shown(setting)}: measure has an option for it; expected {option}")
             if request.starts and key_of(setting) in START_KEYS:
                 raise ConfigError(f"{shown(setting)}: --starts {request.starts} sets it; leave out one of the two")
+        stds = _stds(request, None)
+        if max(stds) > RANGE * min(stds):
+            raise ConfigError(f"--std: expected numbers within a factor of {RANGE:g}, got {list(stds)}")
     check_target(ranks, source, out, request.overwrite)
 
     def change(config: Config, own: float | None) -> Config:
@@ -166,8 +169,7 @@ def _stds(request: MeasureRequest, own: float | None) -> tuple[float, ...]:
 
 def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -> Config:
     """Return the config of the offspring: a population that logs the standard deviation of each row."""
-    low, high = min(stds), max(stds)
-    population = Diagonal(size=request.count, std=low, antithetic=False, std_floor=low, std_ceiling=high)
+    population = Diagonal(size=request.count, std=min(stds), antithetic=False)
     run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
     if request.starts:
         if "reset_seed" not in task.__struct_fields__:
@@ -253,7 +255,7 @@ def read_parent(
 def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]:
     """Draw the offspring of a parent; they depend on the seed of its config and on the purpose only."""
     config = parent.config
-    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
+    noise = NoiseTable(config.run.seed, config.noise.size, ranks)
     return config.population.draw(stream(config.run.seed, *purpose), noise, config.task.parameters), noise
 
 

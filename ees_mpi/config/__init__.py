@@ -29,8 +29,6 @@ from ees_mpi.tasks import TASKS
 
 __all__ = ["FREE_ON_RESUME", "METHODS", "Evolution"]  # of its modules
 
-# Keys that files of the first drafts have, and that are ignored in them.
-GONE = (("run", "portable"), ("maml", "log_iterations"))
 CODE = ("function", "behavior", "policy", "env")  # the last words of keys that name code, as module:name
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 
@@ -48,11 +46,6 @@ class Config:
     folders: tuple[str, ...] = field(default=(), compare=False)  # of its file, in which modules are searched, too
 
     @property
-    def noise_seed(self) -> int:
-        """The seed of the noise table."""
-        return self.run.seed if self.noise.seed is None else self.noise.seed
-
-    @property
     def task_name(self) -> str:
         """The registered name of the task."""
         return TASKS.name_of(self.task)
@@ -67,7 +60,7 @@ class Config:
         return {
             **({} if self.method.name == "ees" else {"method": self.method.name}),
             "run": builtins(self.run),
-            "noise": {**builtins(self.noise), "seed": self.noise_seed},
+            "noise": builtins(self.noise),
             "task": TASKS.section(self.task),
             "population": POPULATIONS.section(self.population),
             **self.method.sections(),
@@ -93,9 +86,6 @@ def parse(
     sections = with_base(tables(text, (), source))
     if stored:
         sections = mapped(sections, FromFile)
-    for section, key in GONE if stored else ():
-        if isinstance(sections.get(section), dict):
-            sections[section].pop(key, None)
     notes = change(sections, settings)
     for key, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):

@@ -28,10 +28,6 @@ class MamlSettings(Part, frozen=True):
     discount: Annotated[float, key("The discount of later rewards, per step.", ge=0, le=1)] = 0.99
     initial_std: Annotated[Positive, key("The std of the actions before the first iteration.")] = 1.0
     kl_bound: Annotated[Positive, key("The largest KL divergence of an outer step (TRPO).", "nats")] = 0.01
-    cg_iterations: Annotated[Count, key("The iterations of the conjugate gradient method.", "iterations")] = 10
-    cg_damping: Annotated[float, key("Is added to the diagonal of the Fisher matrix.", ge=0)] = 1e-5
-    line_search_steps: Annotated[Count, key("How often a step may be shortened before it is given up.", "steps")] = 15
-    line_search_ratio: Annotated[float, key("The factor by which a step is shortened.", gt=0, lt=1)] = 0.8
 
     def steps(self, task: Task) -> int:
         """Return the number of steps of a rollout during training."""

@@ -15,7 +15,6 @@ import torch
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.config.maml import MamlSettings
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import LearningTasks
@@ -27,6 +26,8 @@ GATHERED = 8192  # parameters that are gathered at a time, so that no rank holds
 KEPT_FLOATS = 10  # numbers per step and unit of the network that a task needs at once
 KEPT = 1 << 30  # bytes of layers that a CPU rank keeps between Hessian products; this saves a third of their time
 SIDE_BY_SIDE = 16 << 30  # bytes of the tasks that a GPU computes side by side; 40 at the paper's scale have 8 GiB
+ITERATIONS, DAMPING = 10, 1e-5  # of the conjugate gradients; the latter is added to the diagonal of the Fisher matrix
+SHORTENED, RATIO = 15, 0.8  # how often a step may be shortened, and by which factor
 TINY = 1e-10  # relative squared residual at which a system counts as solved
 
 
@@ -60,7 +61,7 @@ def outer_step(
         objective, divergence = mean.of([tasks.at(candidate) for tasks in learning.values()], 2)
         return float(objective), float(divergence)
 
-    return trpo_step(theta, gradient, hessian_product, value, maml_of(config)), gradient
+    return trpo_step(theta, gradient, hessian_product, value, maml_of(config).kl_bound), gradient
 
 
 def learning_tasks(
@@ -139,23 +140,23 @@ def trpo_step(
     gradient: Floats,
     hessian_product: Callable[[Floats], Floats],
     at: Callable[[Singles], tuple[float, float]],
-    settings: MamlSettings,
+    kl_bound: float,
 ) -> Step:
     """Take one step from theta; `at`: returns objective and KL at another theta."""
 
     def damped(vector: Floats) -> Floats:
-        return hessian_product(vector) + settings.cg_damping * vector
+        return hessian_product(vector) + DAMPING * vector
 
     before, _ = at(theta)
     stay = Step(theta, 0.0, 0.0, -1)
-    direction = conjugate_gradients(damped, gradient, settings.cg_iterations)
+    direction = conjugate_gradients(damped, gradient, ITERATIONS)
     curvature = float(direction @ damped(direction))
     if not curvature > 0.0:
         return stay
-    whole = direction * np.sqrt(2 * settings.kl_bound / curvature)
-    for shortened in range(settings.line_search_steps):
-        candidate = (theta + settings.line_search_ratio**shortened * whole).astype(theta.dtype)
+    whole = direction * np.sqrt(2 * kl_bound / curvature)
+    for shortened in range(SHORTENED):
+        candidate = (theta + RATIO**shortened * whole).astype(theta.dtype)
         objective, divergence = at(candidate)
-        if objective > before and divergence <= settings.kl_bound:
+        if objective > before and divergence <= kl_bound:
             return Step(candidate, objective - before, divergence, shortened)
     return stay

@@ -4,11 +4,12 @@ from typing import Annotated
 
 import numpy as np
 
-from ees_mpi.optimizers.base import Decay, Rate, StdRate, moved, prefix, quietly, rates_of
+from ees_mpi.optimizers.base import Decay, Rate, l2_of, moved, prefix, quietly
 from ees_mpi.outcomes import Arrays
 from ees_mpi.registry import Part, key
 
 MOMENTS = ("first", "second")
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class Adam(Part, frozen=True):
@@ -16,10 +17,6 @@ class Adam(Part, frozen=True):
 
     lr: Rate = 0.01
     l2: Decay = 0.0
-    beta1: Annotated[float, key("The decay of the running mean of gradients.", ge=0, lt=1)] = 0.9
-    beta2: Annotated[float, key("The decay of the running mean of squared gradients.", ge=0, lt=1)] = 0.999
-    epsilon: Annotated[float, key("Is added to the root of the mean square, so that it is never 0.", gt=0)] = 1e-8
-    std_lr: StdRate = None
     correct_first: Annotated[
         bool,
         key("Whether the running mean of gradients is bias-corrected; false: the first step is a tenth as long."),
@@ -34,13 +31,12 @@ class Adam(Part, frozen=True):
         steps = int(moments["steps"]) + 1
         following, grown = {}, {"steps": np.array(steps)}
         for name, theta in learned.items():
-            rate, l2 = rates_of(self, name)
-            size = rate / (1 - self.beta1**steps) if self.correct_first else rate
-            slope = gradient[name] - l2 * theta.astype(np.float64)
+            size = self.lr / (1 - BETA1**steps) if self.correct_first else self.lr
+            slope = gradient[name] - l2_of(self, name) * theta.astype(np.float64)
             before = [moments[f"{prefix(name)}{moment}"] for moment in MOMENTS]
-            first = self.beta1 * before[0] + (1 - self.beta1) * slope
-            second = self.beta2 * before[1] + (1 - self.beta2) * slope * slope
-            scale = np.sqrt(second) / np.sqrt(1 - self.beta2**steps) + self.epsilon
+            first = BETA1 * before[0] + (1 - BETA1) * slope
+            second = BETA2 * before[1] + (1 - BETA2) * slope * slope
+            scale = np.sqrt(second) / np.sqrt(1 - BETA2**steps) + EPSILON
             following[name] = moved(name, theta, size * (first / scale))
             grown |= {f"{prefix(name)}first": first, f"{prefix(name)}second": second}
         return following, grown

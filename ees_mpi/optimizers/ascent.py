@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ees_mpi.optimizers.base import Decay, Rate, StdRate, moved, quietly, rates_of
+from ees_mpi.optimizers.base import Decay, Rate, l2_of, moved, quietly
 from ees_mpi.outcomes import Arrays
 from ees_mpi.registry import Part
 
@@ -12,7 +12,6 @@ class Ascent(Part, frozen=True):
 
     lr: Rate = 0.01
     l2: Decay = 0.0
-    std_lr: StdRate = None
 
     def start(self, learned: Arrays) -> Arrays:
         return {}
@@ -21,7 +20,6 @@ class Ascent(Part, frozen=True):
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
         following = {}
         for name, theta in learned.items():
-            rate, l2 = rates_of(self, name)
-            slope = gradient[name] - l2 * theta.astype(np.float64)
-            following[name] = moved(name, theta, rate * slope)
+            slope = gradient[name] - l2_of(self, name) * theta.astype(np.float64)
+            following[name] = moved(name, theta, self.lr * slope)
         return following, moments

@@ -1,7 +1,7 @@
 """The parts that the optimizers share: their keys, and the step of a learned array.
 
-The array `std` holds standard deviations: its gradient is that of its logarithm, the step multiplies it, its learning
-rate is `std_lr`, and L2 does not apply to it.
+The array `std` holds standard deviations: its gradient is that of its logarithm, the step multiplies it, and L2
+does not apply to it.
 
 Learned arrays are single precision. Moments and all arithmetic are double precision. The moments of the mean have plain
 names ("first"). The moments of another learned array begin with its name ("std/first").
@@ -9,7 +9,6 @@ names ("first"). The moments of another learned array begin with its name ("std/
 
 from typing import Annotated, Any
 
-import msgspec
 import numpy as np
 
 from ees_mpi.outcomes import Floats, Singles
@@ -19,16 +18,12 @@ Rate = Annotated[float, key("The learning rate.", gt=0)]
 Decay = Annotated[
     float, key("L2 decay: `l2` times the mean is subtracted from its gradient; a learned std has none.", ge=0)
 ]
-StdRate = Annotated[
-    Annotated[float, msgspec.Meta(gt=0)] | None,
-    key("The learning rate of the log std, if the population learns it; not set: lr."),
-]
 quietly = np.errstate(over="ignore", invalid="ignore")  # `training.train` refuses a step that is not finite
 
 
-def rates_of(optimizer: Any, name: str) -> tuple[float, float]:
-    """Return the learning rate and the L2 coefficient of a learned array."""
-    return (optimizer.std_lr or optimizer.lr, 0.0) if name == "std" else (optimizer.lr, optimizer.l2)
+def l2_of(optimizer: Any, name: str) -> float:
+    """Return the L2 coefficient of a learned array."""
+    return 0.0 if name == "std" else float(optimizer.l2)
 
 
 def moved(name: str, theta: Singles, step: Floats) -> Singles:

@@ -8,11 +8,9 @@ Here it is the plain gradient: without Adam, a step of the mean is proportional 
     gradient of mean    = sum_i w_i s_i eps_i / std
     gradient of log std = sum_i w_i (eps_i^2 - 1)
 
-The learned arrays are `mean` and `std`, both [1, D]. The optimizer takes the step of `std` in its logarithm, with the
-learning rate `optimizer.std_lr`. After the step it is held between `std_floor` and `std_ceiling`.
+The learned arrays are `mean` and `std`, both [1, D]. The optimizer takes the step of `std` in its logarithm. After
+the step it is held between `population.std` / 1000 and `population.std` * 1000.
 """
-
-from typing import Annotated
 
 import msgspec
 import numpy as np
@@ -22,33 +20,19 @@ from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.populations.normal import Normal
 from ees_mpi.populations.weighted import weighted_noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry import key
 
-RANGE = 1000.0  # default floor and ceiling: std / RANGE and std * RANGE
-Limit = Annotated[float, msgspec.Meta(gt=0, le=1e30)] | None
+RANGE = 1000.0  # of a std: from the first one / RANGE to the first one * RANGE
 
 
 class Diagonal(Normal, frozen=True, kw_only=True):
     """Draws `size` individuals around one mean; every parameter has its own learned std, which starts at `std`."""
 
-    std_floor: Annotated[Limit, key("The smallest std of a parameter; not set: std / 1000.")] = None
-    std_ceiling: Annotated[Limit, key("The largest std of a parameter; not set: std * 1000.")] = None
-
     isotropic = False
     learns_std = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        low, high = self._limits
-        if not low <= self.std <= high:
-            raise ValueError(
-                f"population.std: expected a number between std_floor = {low:g} and std_ceiling = {high:g}, "
-                f"got {self.std:g}"
-            )
-
     @property
     def _limits(self) -> tuple[float, float]:
-        return self.std_floor or self.std / RANGE, self.std_ceiling or min(self.std * RANGE, 1e30)
+        return self.std / RANGE, min(self.std * RANGE, 1e30)
 
     def learned(self, means: Singles) -> Arrays:
         """Return the learned arrays before the first generation: the mean and the std, both [1, D]."""

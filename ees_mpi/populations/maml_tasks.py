@@ -18,7 +18,6 @@ class MamlTasks(Population, frozen=True):
     std: Annotated[
         float, key("The standard deviation of the mutations that `ees-mpi sample` draws.", ge=SMALLEST_STD, le=1e30)
     ] = 0.02
-    antithetic: Annotated[bool, key("Whether `ees-mpi sample` draws pairs; leave it out.")] = False
 
     row_name = "task"
     has_individuals = False

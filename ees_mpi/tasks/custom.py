@@ -1,10 +1,10 @@
 """A task that a user writes: `task.function = "package.module:Task"`.
 
 `Task(**settings)` needs the members of `contracts.TaskPlugin`: `parameters`, `behavior_dim`, `initial(generator)` and
-`open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` (0 by default) and
-`observation_share` (by default that of ten rollouts), `device` and `open_batches` for GPUs (see `contracts.Task`), and
-`film(seed, view)`, so that `ees-mpi replay` can film it. MAML also needs `layers`, `steps` and `walker(seed)`, which
-returns an `ees_mpi.contracts.Walker`. See `jobs/examples/own_task.py`.
+`open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` (0 by default),
+`device` and `open_batches` for GPUs (see `contracts.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film
+it. MAML also needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.contracts.Walker`. See
+`jobs/examples/own_task.py`.
 """
 
 from collections.abc import Callable
@@ -33,25 +33,19 @@ class CustomTask(Task, frozen=True):
 
     function: Annotated[str, key("The class of the task, as package.module:Task.")]
     settings: Annotated[dict[str, Any], key("The keyword arguments of the class.")] = {}  # noqa: RUF012  (msgspec copies it)
-    behavior_steps: Annotated[
-        tuple[int, ...] | None, key("Steps of the behaviour, for the argument `behavior_steps` of the class.", "steps")
-    ] = None
     deterministic: Deterministic = True
     rollouts: RolloutCount = 1
     starts: StartsOrNone = None
     reset_seed: ResetSeed = None
     place: Axes = msgspec.field(default=None, name="axes")
-
-    share: Annotated[
-        Share | None,
-        key("The share of rollouts that feed the normaliser; not set: that of the class, or of ten rollouts.", "share"),
-    ] = msgspec.field(default=None, name="observation_share")
+    observation_share: Annotated[
+        Share, key("The share of rollouts that feed the normaliser; at least ten, if not set.", "share")
+    ] = 0.01
 
     @property
     def task(self) -> Any:
         """Return the user's task, which is made once."""
-        marks = {} if self.behavior_steps is None else {"behavior_steps": self.behavior_steps}
-        return make_once(self.function, KEY, "parameters behavior_dim initial open", {**self.settings, **marks})
+        return make_once(self.function, KEY, "parameters behavior_dim initial open", self.settings)
 
     parameters = member("parameters", int)
     behavior_dim = member("behavior_dim", int)
@@ -69,17 +63,9 @@ class CustomTask(Task, frozen=True):
         with calling(self.own_code, name):
             return kind(getattr(self.task, name, *default))
 
-    @property
-    def observation_share(self) -> float:
-        return self.read("observation_share", float, 0.0) if self.share is None else self.share
-
     def observing(self, share: float) -> Self:
-        """Return the task with the share of the class, or else with that of about ten rollouts."""
-        try:
-            chosen = self.read("observation_share", float, share) if self.observation_dim else None
-        except (ConfigError, PluginError):  # `check` reports it
-            return self
-        return msgspec.structs.replace(self, share=chosen)
+        """Return the task with a larger share, if about ten rollouts need it."""
+        return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
 
     @property
     def walkable(self) -> bool:
@@ -120,7 +106,7 @@ class CustomTask(Task, frozen=True):
 
     def check(self) -> None:
         """Read the members that a run needs, and evaluate one individual."""
-        _ = self.observation_share, self.device
+        _ = self.device
         place_numbers(self.axes, self.behavior_dim)
         start = self.initial(np.random.default_rng(0))
         if start.shape != (self.parameters,):

@@ -62,7 +62,7 @@ def test_a_table_has_the_keys_in_which_runs_differ_and_is_sorted() -> None:
         ("sweep1.h5", "0.1", "1", "6/6"),
         ("sweep2.h5", "0.2", "2", "6/6"),
     ]
-    assert not {"kind", "population.size", "run.seed", "noise.seed"} & table[0].keys()
+    assert not {"kind", "population.size", "run.seed"} & table[0].keys()
     by_std = rows("sweep0.h5", "sweep1.h5", "sweep2.h5", "--sort", "population.std")
     assert [row["seed"] for row in by_std] == ["1", "2", "0"]
     falling = rows("sweep0.h5", "sweep1.h5", "sweep2.h5", "--sort=-entropy")

@@ -1,12 +1,9 @@
-from pathlib import Path
 from typing import Any
 
 import gymnasium
 import pytest
-from support.program import info
-from support.run_files import edited, stored
 
-from ees_mpi import config, open_run, registry
+from ees_mpi import config, registry
 from ees_mpi.errors import ConfigError
 
 
@@ -55,14 +52,15 @@ gymnasium.register("NoSpaces-v0", gymnasium.Env)
         ('method = "maml" has no such section', {**MAML, "objective": {"name": "maxent"}}),
         ("task.behavior: .*did you mean final_observation", env(behavior="final_observaton")),
         (r"task.enviroment: .*did you mean env\?", env(enviroment="Ant-v5")),
-        ("has no MuJoCo body 'tors'", env("HalfCheetah-v5", behavior="final_xy", body="tors")),
-        (r"expected numbers below 4, got \[9\]", env(components=[9])),
-        ("'x' is not in the info", env(behavior="mean_info", info_key="x")),
+        ("has no MuJoCo body 'tors'", env("HalfCheetah-v5", behavior="final_xy[tors]")),
+        ("expected numbers below 4", env(behavior="final_observation[9]")),
+        ("'x' is not in the info", env(behavior="mean_info[x]")),
         ("task.behavior: cannot import 'no.such:thing'", env(behavior="no.such:thing")),
         ("cannot be made", env(env_settings={"speed": 3})),
         ("expected box observations", env("Taxi-v4")),
         ("The environment must specify an action space", env("NoSpaces-v0")),
-        (r"Base\(\) raised TypeError", {"task": {**BASE, "behavior_steps": [2, 5]}}),
+        (r"Base\(\) raised TypeError", {"task": {**BASE, "settings": {"speed": 2}}}),
+        ("expected numbers, as in final_observation", env(behavior="final_observation[x]")),
         (r"task\.behavior_steps: unknown name", {"task": {"name": "interference", "behavior_steps": [1]}}),
     ],
 )
@@ -104,11 +102,6 @@ def test_the_values_that_a_key_can_have_are_listed() -> None:
             config.load({**sections, section: {**sections[section], key: value}})
 
 
-def test_the_noise_seed_follows_the_runs_seed_unless_given() -> None:
-    assert config.load("interference-maxvar", ["run.seed=5"]).noise_seed == 5
-    assert config.load("interference-maxvar", ["run.seed=5", "noise.seed=1"]).noise_seed == 1
-
-
 def flat(source: str) -> dict[str, object]:
     """Return the settings of a preset as section.key: value."""
     return dict(registry.flat(config.load(source).sections()))
@@ -139,21 +132,3 @@ def test_a_config_with_a_base_has_only_its_own_keys_and_a_new_part_drops_those_o
         config.parse('base = "cheetah-maxnt"')
     with pytest.raises(ConfigError, match=r"objective.bandwidth: unknown name"):
         config.parse(own.replace('"maxvar"', '"maxvar"\nbandwidth = 2.0'))
-
-
-def test_a_key_that_is_gone_is_ignored_in_a_stored_config_and_refused_in_that_of_a_user() -> None:
-    old = PLAIN.replace("[run]", "[run]\nportable = true")
-    assert old != PLAIN and config.parse(old, stored=True) == config.parse(PLAIN)
-    with pytest.raises(ConfigError, match="portable"):
-        config.load(config.parse(PLAIN).sections() | {"run": {"portable": True}})
-    with pytest.raises(ConfigError, match="portable"):
-        config.parse(old, ["run.portable=false"], stored=True)  # the user's own setting
-
-
-def test_a_run_file_with_a_key_that_is_gone_is_read(tmp_path: Path) -> None:
-    path = stored(tmp_path, "interference.h5")
-    with edited(path) as file:
-        file.attrs["config"] = file.attrs["config"].decode().replace("[run]", "[run]\nportable = false", 1)
-    with open_run(path) as run:
-        assert "portable" in str(run.attributes["config"]) and "portable" not in run.config.to_toml()
-    assert info(path)["complete"]

@@ -65,7 +65,7 @@ def test_classes_have_the_same_starts_as_functions(code: str, tmp_path: Path) ->
 
 @pytest.mark.standing_ranks
 def test_an_environment_with_random_starts_has_the_same_bits_on_two_ranks(tmp_path: Path) -> None:
-    own = config(tmp_path, "Walk-v0", "gymnasium", "env", "steps = 3, hidden = [2], components = [0]")
+    own = config(tmp_path, "Walk-v0", "gymnasium", "env", "steps = 3, hidden = [2], behavior = 'final_observation[0]'")
     words = ("train", own, *sets("task.rollouts=2", "task.starts=own", "objective.name=repeatable"))
     one, two = tmp_path / "one.h5", tmp_path / "two.h5"
     done(*words, "-o", one)

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from ees_mpi.config.maml import MamlSettings
 from ees_mpi.maml import outer
 from ees_mpi.maml.learning import LearningTasks
 from ees_mpi.maml.rollouts import Steps
@@ -113,7 +112,7 @@ def quadratic(kl_bound: float, steepness: float = 1.0) -> outer.Step:
         np.array([6.0, 6.0]),
         lambda v: v,
         lambda at: (-float(np.square(at - 3).sum()), steepness * float(np.square(at).sum()) / 2),
-        MamlSettings(kl_bound=kl_bound, cg_damping=0.0),
+        kl_bound,
     )
 
 
@@ -129,11 +128,5 @@ def test_the_line_search_shortens_a_step_whose_kl_is_too_large() -> None:
 
 
 def test_no_step_is_taken_if_every_length_is_bad() -> None:
-    step = outer.trpo_step(
-        np.ones(2),
-        np.ones(2),
-        lambda v: v,
-        lambda at: (0.0, 0.0),
-        MamlSettings(kl_bound=0.01, cg_iterations=3, cg_damping=0.0, line_search_steps=4, line_search_ratio=0.5),
-    )
+    step = outer.trpo_step(np.ones(2), np.ones(2), lambda v: v, lambda at: (0.0, 0.0), 0.01)
     assert step.shortened == -1 and (step.theta == 1.0).all()

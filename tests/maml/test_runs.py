@@ -20,7 +20,7 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import open_run
 
 POINT = TESTS / "support" / "maml_point.toml"
-SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3", "maml.cg_iterations=3")
+SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3")
 CHEETAH = (
     "run.generations=2",
     "population.size=2",

@@ -22,6 +22,7 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.runs.start import RunToTrain
 
 ENV = {"name": "gymnasium", "env": "support.random_parts:Walk-v0", "steps": 5, "hidden": [2], "observation_share": 1.0}
+LEFTOVER = {"env_settings": {"fault": "leftover"}}
 PARTS = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}
 
 
@@ -62,7 +63,12 @@ def test_a_function_that_is_not_deterministic_is_refused(task: Any, batch: bool,
         ({"env_settings": {"fault": "random"}}, "task.env .*Walk-v0: .*number 0 of its behaviour is"),
         ({"env_settings": {"fault": "leftover"}}, "task.env .*Walk-v0: .*number 0 of its behaviour is"),
         (
-            {"env_settings": {"fault": "leftover"}, "components": (0,), "terminate": "never", "policy": "POLICY"},
+            {
+                "env_settings": {"fault": "leftover"},
+                "behavior": "final_observation[0]",
+                "terminate": "never",
+                "policy": "POLICY",
+            },
             r"task.env .*Walk-v0, task.policy \S+: .* number 2 of its observation sums is",
         ),
         ({"policy": "POLICY", "policy_settings": {"noisy": True}}, r"task.policy \S+: .*its behaviour is"),

@@ -244,30 +244,30 @@ def gradient(
     return {"mean": (summed(weights * sign) / std.astype(np.float64))[None], "std": slope[None]}
 
 
+RANGE = 1000.0  # of a learned std
+
+
 def limits(population: Arrays) -> tuple[Any, Any]:
     """Return the smallest and the largest std that is learned."""
-    low, high = population["std"] / 1000, population["std"] * 1000
-    return np.float32(population.get("std_floor", low)), np.float32(population.get("std_ceiling", high))
+    return np.float32(population["std"] / RANGE), np.float32(population["std"] * RANGE)
 
 
 def step(optimizer: Arrays, learned: Arrays, slope: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
     """Return the learned arrays after a step uphill, and the moments of Adam; a std is moved in its logarithm."""
-    beta1, beta2 = optimizer.get("beta1", 0.9), optimizer.get("beta2", 0.999)
+    beta1, beta2, epsilon = 0.9, 0.999, 1e-8
     adam, steps = optimizer.get("name", "adam") == "adam", moments.get("steps", 0) + 1
     following, grown = {}, {"steps": steps} if adam else {}
     for name, theta in learned.items():
         wide, rate = theta.astype(np.float64), optimizer.get("lr", 0.01)
         uphill = slope[name]
-        if name == "std":
-            rate = optimizer.get("std_lr", rate)
-        else:
+        if name != "std":
             uphill = uphill - optimizer.get("l2", 0.0) * wide
         move = rate * uphill
         if adam:
             prefix = "" if name == "mean" else f"{name}/"
             first = beta1 * moments.get(f"{prefix}first", 0) + (1 - beta1) * uphill
             second = beta2 * moments.get(f"{prefix}second", 0) + (1 - beta2) * uphill * uphill
-            scale = np.sqrt(second) / np.sqrt(1 - beta2**steps) + optimizer.get("epsilon", 1e-8)
+            scale = np.sqrt(second) / np.sqrt(1 - beta2**steps) + epsilon
             if optimizer.get("correct_first", True):
                 rate = rate / (1 - beta1**steps)
             move = rate * (first / scale)

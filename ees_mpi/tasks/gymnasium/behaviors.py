@@ -2,11 +2,12 @@
 
 `task.behavior` chooses it:
 
-    "final_observation"         components of the last observation (`task.components`; empty: all of them)
-    "final_xy", "final_x"       the final position of a MuJoCo body (`task.body`, default "torso"): its `xpos`, which is
-                                one physics step older than the `x_position` in the `info` of Gymnasium's robots
-    "final_info", "mean_info"   a key of `info` (`task.info_key`): its last value, or its mean over the rollout; a
-                                number or several, in the `info` of every step
+    "final_observation"         the last observation; "final_observation[0, 2]" takes some of its numbers
+    "final_xy", "final_x"       the final position of the torso of a MuJoCo robot, or of another body: "final_xy[BODY]";
+                                it is the body's `xpos`, which is one physics step older than the `x_position` in the
+                                `info` of Gymnasium's robots
+    "final_info[KEY]"           what `info` has under a key after the last step: a number or several; "mean_info[KEY]"
+                                is the mean over all steps
     "package.module:function"   a function of a `Rollout` that returns numbers
 
 With `task.behavior_steps`, it is computed from the rollout up to each of these steps, and the numbers are joined.
@@ -58,52 +59,72 @@ def numbers(behavior: Any, name: str, expected: int = 0) -> tuple[float, ...]:
     return tuple(row.tolist())
 
 
+def parts_of(behavior: str) -> tuple[str, str]:
+    """Return the name of a behaviour, and what stands in brackets behind it."""
+    name, _, inside = behavior.partition("[")
+    return name, inside.removesuffix("]")
+
+
 def behavior_of(task: Any) -> Behavior:
     """Return the function from a rollout to its behaviour that a task `Gymnasium` names."""
-    name: str = task.behavior
-    if ":" in name:
-        guarded = calling(f"task.behavior {name}", f"{name.partition(':')[2]}()")
-        return guarded(function(name, "task.behavior"))
+    if ":" in task.behavior:
+        guarded = calling(f"task.behavior {task.behavior}", f"{task.behavior.partition(':')[2]}()")
+        return guarded(function(task.behavior, "task.behavior"))
+    name, inside = parts_of(task.behavior)
     named: dict[str, Behavior] = {
-        "final_observation": lambda rollout: _final_observation(task, rollout),
-        "final_xy": lambda rollout: _position(task, rollout)[:2],
-        "final_x": lambda rollout: _position(task, rollout)[:1],
-        "final_info": lambda rollout: _infos(task, rollout)[-1],
-        "mean_info": lambda rollout: [sum(each) / len(each) for each in zip(*_infos(task, rollout), strict=True)],
+        "final_observation": lambda rollout: _final_observation(task, inside, rollout),
+        "final_xy": lambda rollout: _position(task, inside or "torso", rollout)[:2],
+        "final_x": lambda rollout: _position(task, inside or "torso", rollout)[:1],
+        "final_info": lambda rollout: _infos(task, inside, rollout)[-1],
+        "mean_info": lambda rollout: [
+            sum(each) / len(each) for each in zip(*_infos(task, inside, rollout), strict=True)
+        ],
     }
     if name not in named:
         raise ConfigError(f"task.behavior: {unknown(name, named)} (or package.module:function)")
     return named[name]
 
 
-def _final_observation(task: Any, rollout: Rollout) -> Sequence[float]:
-    last = rollout.observations[-1]
-    if any(not 0 <= component < len(last) for component in task.components):
-        raise ConfigError(f"task.components: expected numbers below {len(last)}, got {list(task.components)}")
-    return [float(last[component]) for component in task.components or range(len(last))]
+def _means(rows: list[list[float]]) -> list[float]:
+    """Return the means of the columns of some rows."""
+    return [sum(column) / len(column) for column in zip(*rows, strict=True)]
 
 
-def _position(task: Any, rollout: Rollout) -> Sequence[float]:
+def chosen_of(inside: str) -> list[int]:
+    """Return the numbers in the brackets of final_observation; none: all of the observation."""
+    try:
+        return [int(number) for number in inside.split(",")] if inside else []
+    except ValueError:
+        raise ConfigError(f"task.behavior: expected numbers, as in final_observation[0, 2]; got [{inside}]") from None
+
+
+def _final_observation(task: Any, inside: str, rollout: Rollout) -> Sequence[float]:
+    last, chosen = rollout.observations[-1], chosen_of(inside)
+    if any(not 0 <= number < len(last) for number in chosen):
+        raise ConfigError(f"task.behavior {task.behavior}: expected numbers below {len(last)}")
+    return [float(last[number]) for number in chosen or range(len(last))]
+
+
+def _position(task: Any, body: str, rollout: Rollout) -> Sequence[float]:
     data: Any = getattr(rollout.env.unwrapped, "data", None)
     if not hasattr(data, "body"):
         named = "final_observation, final_info, mean_info or package.module:function"
         raise ConfigError(f"task.behavior {task.behavior}: {task.env} has no MuJoCo bodies; expected {named}")
     try:
-        return [float(value) for value in data.body(task.body).xpos]
+        return [float(value) for value in data.body(body).xpos]
     except KeyError as error:
-        raise ConfigError(f"task.body: {task.env} has no MuJoCo body {task.body!r} ({error})") from None
+        raise ConfigError(f"task.behavior {task.behavior}: {task.env} has no MuJoCo body {body!r} ({error})") from None
 
 
-def _infos(task: Any, rollout: Rollout) -> list[list[float]]:
+def _infos(task: Any, key: str, rollout: Rollout) -> list[list[float]]:
     """Return the number or the numbers of `info` after each step."""
-    if any(task.info_key not in info for info in rollout.infos):
+    if any(key not in info for info in rollout.infos):
         keys = ", ".join(rollout.infos[0]) or "none"
-        missing = f"{task.info_key!r} is not in the info of every step of {task.env}"
-        named = missing if task.info_key else "it is not set"
-        raise ConfigError(f"task.info_key: {named}; the info of the first step has: {keys}")
-    values = [info[task.info_key] for info in rollout.infos]
+        missing = f"{key!r} is not in the info of every step of {task.env}"
+        raise ConfigError(f"task.behavior {task.behavior}: {missing}; the info of the first step has: {keys}")
+    values = [info[key] for info in rollout.infos]
     try:
         return doubles(values).reshape(len(values), -1).tolist()
     except (TypeError, ValueError):
         expected = "expected a number, or as many numbers in every step"
-        raise PluginError(f"task.info_key {task.info_key}: {expected}, got {values[-1]!r:.80}") from None
+        raise PluginError(f"task.behavior {task.behavior}: {expected}, got {values[-1]!r:.80}") from None

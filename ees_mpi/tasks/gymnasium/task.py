@@ -11,14 +11,14 @@ from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, once
 from ees_mpi.tasks.base import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
-from ees_mpi.tasks.gymnasium.behaviors import Rollout, behavior_of, numbers
+from ees_mpi.tasks.gymnasium.behaviors import Rollout, behavior_of, numbers, parts_of
 from ees_mpi.tasks.gymnasium.environments import flattened, is_known, library, make, picture_size
 from ees_mpi.tasks.gymnasium.rollouts import EnvironmentFilm, EnvironmentRollouts, EnvironmentWalker
 from ees_mpi.tasks.locomotion import PolicyTask
 
 DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
 MAX_DRY_STEPS = 10_000  # steps of it, for a function of the user
-SHAPING = ("env", "env_settings", "behavior", "components", "body", "info_key", "steps", "behavior_steps", "terminate")
+SHAPING = ("env", "env_settings", "behavior", "steps", "behavior_steps", "terminate")
 PLACES = ("final_x", "final_xy")  # behaviours that are positions of a body
 
 
@@ -28,11 +28,11 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     env: Annotated[str, key("The id of the environment, such as Ant-v5 or module:Env-v0.")]
     behavior: Annotated[
         str,
-        key("The behaviour: final_observation, final_x, final_xy, final_info, mean_info, or package.module:function."),
+        key(
+            "The behaviour: final_observation or final_observation[0, 2], final_x, final_xy or final_xy[BODY], "
+            "final_info[KEY], mean_info[KEY], or package.module:function."
+        ),
     ] = "final_observation"
-    components: Annotated[tuple[int, ...], key("For final_observation: which numbers of it; empty: all.")] = ()
-    body: Annotated[str, key("For final_x and final_xy: the MuJoCo body.")] = "torso"
-    info_key: Annotated[str, key("For final_info and mean_info: a key of the `info` of every step.")] = ""
     fitness: Annotated[
         Literal["reward", "behavior"], key("The sum of rewards, or the distance of the behaviour along `direction`.")
     ] = "reward"
@@ -78,7 +78,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     @property
     def walkable(self) -> bool:
         """Return whether the behaviour is the position of a body, so that `walker` returns a robot."""
-        return self.behavior in PLACES
+        return parts_of(self.behavior)[0] in PLACES
 
     @property
     def label(self) -> str:

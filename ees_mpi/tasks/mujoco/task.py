@@ -27,10 +27,6 @@ class Mujoco(WalkingTask, frozen=True):
         Literal[1, 2] | None, key("The behaviour is x, or x and y; for an MJCF file only; not set: 2.", "coordinates")
     ] = None
     xml: Annotated[str, key("The text of the MJCF file; the program sets it.")] = ""
-    integrator: Annotated[
-        Literal["", "euler", "rk4", "implicitfast"],
-        key("The integrator; empty: implicitfast for the ant, else that of the model."),
-    ] = ""
     frame_skip: Annotated[Count, key("The physics steps per action.", "physics steps")] = 5
     device: Annotated[Literal["auto", "cpu", "cuda"], key("Where rollouts run; auto: on a GPU, if any.")] = "auto"
     contacts: Annotated[int, key("GPU: room for contacts per robot, on average; 0: measured.", "contacts", ge=0)] = 0
@@ -87,8 +83,7 @@ class Mujoco(WalkingTask, frozen=True):
         if self.model not in ROBOTS:
             require(self.model, "task.model")
             require(self.xml, "task.xml")
-        default = ROBOTS[self.model].integrator if self.model in ROBOTS else ""
-        return load(self.model, self.xml, self.root, self.axes, self.integrator or default, self.frame_skip)
+        return load(self.model, self.xml, self.root, self.axes, self.frame_skip)
 
     def _engine(self) -> MujocoEngine:
         return MujocoEngine(self, self.robot_model, self.contacts, self.constraints)

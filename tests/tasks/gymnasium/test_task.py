@@ -43,7 +43,7 @@ def evaluate(task: Gymnasium, seed: int = 0) -> Outcome:
 
 
 def test_discrete_actions_and_the_final_observation() -> None:
-    task = build(env="CartPole-v1", components=[0, 2])
+    task = build(env="CartPole-v1", behavior="final_observation[0, 2]")
     assert task.layers == (4, 8, 2) and task.behavior_dim == 2
     outcome = evaluate(task)
     assert outcome.fitness == outcome.length <= 40 and len(outcome.behavior) == 2
@@ -81,17 +81,19 @@ def test_the_behavior_can_be_a_function_of_the_user(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("behavior", ["final_info", "mean_info"])
 def test_the_behavior_can_be_several_numbers_of_info(behavior: str, value: Any, info: Any) -> None:
     info(value)
-    assert evaluate(build(env="Ant-v5", behavior=behavior, info_key="two")).behavior == (1.0, 3.0)
+    assert evaluate(build(env="Ant-v5", behavior=f"{behavior}[two]")).behavior == (1.0, 3.0)
 
 
 def test_numbers_of_info_are_the_last_ones_and_others_are_refused(info: Any) -> None:
     ant = {"env": "Ant-v5", "terminate": "never"}
-    ends = [evaluate(build(**ant, **more)) for more in ({"behavior": "final_info", "info_key": "x_position"}, FINAL_X)]
+    ends = [evaluate(build(**ant, **more)) for more in ({"behavior": "final_info[x_position]"}, FINAL_X)]
     assert ends[0].behavior == pytest.approx(ends[1].behavior, abs=1e-4)
     for wrong in ("many", None, [1.0, None], [[1.0], [1.0, 2.0]], np.datetime64("2000-01-01")):
         info(wrong)
-        with pytest.raises(ConfigError, match=r"task.info_key two: expected a number, or as many numbers .*, got "):
-            build(env="Ant-v5", behavior="mean_info", info_key="two")
+        with pytest.raises(
+            ConfigError, match=r"task.behavior mean_info\[two\]: expected a number, or as many numbers .*, got "
+        ):
+            build(env="Ant-v5", behavior="mean_info[two]")
 
 
 def test_the_behavior_is_recorded_at_several_steps() -> None:
@@ -104,7 +106,9 @@ def test_the_behavior_is_recorded_at_several_steps() -> None:
 
 
 def test_a_rollout_that_ends_early_stays_at_its_last_behavior() -> None:
-    outcome = evaluate(build(env="CartPole-v1", components=[0], steps=500, behavior_steps=[3, 499, 500]))
+    outcome = evaluate(
+        build(env="CartPole-v1", behavior="final_observation[0]", steps=500, behavior_steps=[3, 499, 500])
+    )
     assert outcome.length < 400 and outcome.behavior[0] != outcome.behavior[1] == outcome.behavior[2]
     with pytest.raises(ConfigError, match="rising steps up to 40"):
         build(env="CartPole-v1", behavior_steps=[41])
@@ -130,7 +134,7 @@ def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "behavior", [{"behavior": "final_x", "fitness": "behavior"}, {"behavior": "mean_info", "info_key": "x_velocity"}]
+    "behavior", [{"behavior": "final_x", "fitness": "behavior"}, {"behavior": "mean_info[x_velocity]"}]
 )
 def test_a_rollout_with_an_action_that_is_not_finite_is_invalid(behavior: dict[str, str]) -> None:
     task = build(env="HalfCheetah-v5", **behavior)

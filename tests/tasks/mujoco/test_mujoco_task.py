@@ -66,9 +66,11 @@ def own(tmp_path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize(("model", "integrator", "seed"), [("cheetah", "", 7), ("ant", "rk4", 12345)])
-def test_start_and_states_are_those_of_gymnasium_bit_for_bit(model: str, integrator: str, seed: int) -> None:
-    env, walker = environment(model), MujocoWalker(build(model=model, integrator=integrator).robot_model(), False, seed)
+@pytest.mark.parametrize(("model", "seed"), [("cheetah", 7), ("ant", 12345)])
+def test_start_and_states_are_those_of_gymnasium_bit_for_bit(model: str, seed: int) -> None:
+    env, robot = environment(model), build(model=model).robot_model()
+    env.model.opt.integrator = robot.model.opt.integrator  # Gymnasium's ant has another one
+    walker = MujocoWalker(robot, False, seed)
     assert (walker.reset() == env.reset(seed=seed)[0].astype(np.float32)).all()
     generator = np.random.default_rng(1)
     for _ in range(60):
