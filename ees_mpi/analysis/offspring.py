@@ -48,6 +48,12 @@ class Offspring:
             return self.position
         return found.by_start[found.valid][..., -numbers:].reshape(-1, numbers)
 
+    @property
+    def alone(self) -> "Offspring":
+        """Single rollouts in place of means over several starts."""
+        places = self.rollouts
+        return replace(self, position=places, parent=np.repeat(self.parent, len(places) // len(self.position)))
+
     def at(self, index: NDArray[np.int64]) -> "Offspring":
         """Return some of them."""
         outcomes = self.outcomes.at(np.flatnonzero(self.outcomes.valid)[index])

@@ -2,10 +2,12 @@
 
 import html
 import json
+import math
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
 from importlib import resources
 from itertools import groupby
 from pathlib import Path
@@ -17,25 +19,34 @@ import numpy as np
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
-from ees_mpi.analysis.labels import PHASES, group_names, label, run_names, stds
+from ees_mpi.analysis.labels import PHASES, differing, group_names, label, run_names, settings, stds
 from ees_mpi.analysis.numbers.heritability import describe
-from ees_mpi.analysis.numbers.scale import scales
+from ees_mpi.analysis.numbers.scale import BY_CELL, scales
 from ees_mpi.analysis.numbers.series import series, titles
+from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.analysis.replay import LOGGED, Choice, Replayed, evaluate, film, record, scene
 from ees_mpi.commands.arguments import check_committed
-from ees_mpi.commands.info import read, summarize, table, task_name
+from ees_mpi.commands.info import summarize, task_name
 from ees_mpi.config import Config
 from ees_mpi.contracts import Drawable, Limbed, View
 from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.generation.rollouts import has_one_start
+from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
+from ees_mpi.tasks.interference import OPTIMUM, Interference
 from ees_mpi.terminal import clock
 
 SIZE = (320, 240)  # of a picture that an environment draws
 SCENE = (1000, 560)  # of the picture of all robots
 TRAIL = 200  # points of a trail, about
 SHOWN = 8  # individuals
+KEYS = 6  # columns of keys in a table
+SEEDS = "Thin lines are runs, which differ in their seed. A thick one is their mean, with its interval of 95 % (t)."
+JUDGES = (
+    "The entropy with the objective's kernel is what MaxEnt climbs. The entropy with a kernel of one cell and the "
+    "coverage judge it: they have the same cells in all generations and runs, and they fall if the middle empties."
+)
 
 
 def write_report(paths: Sequence[Path], out: Path | None, trust: bool = False) -> Path:
@@ -63,11 +74,15 @@ def render(runs: Sequence[Run]) -> str:
     run, done = runs[0], sum(member.complete for member in runs)
     study, row = is_study(run), "std" if is_study(run) else "generation"
     with drawing(charts.LOOK):
-        frames, maps, caption = charts.behaviors(runs, run_names(runs))
-        sections = {"By std" if study else "Over generations": _curves(runs, row)}
+        frames, maps, three, caption = charts.behaviors(runs, run_names(runs))
+        curves = Curves.of(runs)
+        sections = {"By std" if study else "Over generations": _curves(runs, curves, row)}
         if len(runs) == 1:
             facts = summarize(run)
-            summary, state = _facts(run, facts), f"; state after the last generation {facts['state_sha256']}"
+            summary, state = (
+                _facts(run, facts) + _moments(run, curves),
+                f"; state after the last generation {facts['state_sha256']}",
+            )
             written_at = str(run.attributes["created"]).replace("T", " ").replace("Z", " UTC")
             created = f"{'written' if study else 'begun'} {written_at}"
             subtitle = f"{run.path.name}, seed {run.config.run.seed}, {created}"
@@ -78,10 +93,9 @@ def render(runs: Sequence[Run]) -> str:
             sections["Time"] = _times(run)
             with suppress(RunFileError, MissingExtra):  # not a file of `measure --starts`; no scipy
                 sections["Heritability"] = _columns(describe(run))
-        else:  # a table of their last numbers, and of the keys in which they differ
-            head, *rows = table([read(member.path) for member in runs])
-            place = {member.path: color for color, members in enumerate(groups(runs).values()) for member in members}
-            summary, state = _table(head, rows, [charts.key(place[member.path]) for member in runs]), ""
+        else:
+            summary, state = _groups(curves), ""
+            sections["Runs"] = _each(runs)
             subtitle, unfinished = f"{len(runs)} runs", f"{done} of {len(runs)} runs are complete"
     sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
     labels = "; ".join(dict.fromkeys(map(label, runs)))
@@ -100,6 +114,7 @@ def render(runs: Sequence[Run]) -> str:
         summary=summary,
         starts=_starts(runs),
         maps=maps,
+        moments=three,
         sections="".join(
             f"<section><h2>{html.escape(title)}</h2>{content}</section>\n" for title, content in sections.items()
         ),
@@ -108,12 +123,24 @@ def render(runs: Sequence[Run]) -> str:
 
 
 def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return the runs that have a color in common: the seeds of a setting; if there is one setting, each run alone."""
-    names = group_names(runs)
+    """Return the runs that have a color in common: the seeds of a setting."""
     members_of: dict[str, list[Run]] = {}
-    for run, name in zip(runs, names if len(set(names)) > 1 else run_names(runs), strict=True):
+    for run, name in zip(runs, group_names(runs), strict=True):
         members_of.setdefault(name, []).append(run)
     return members_of
+
+
+def _each(runs: Sequence[Run]) -> str:
+    """Return a table of single runs: their files, the keys in which they differ, and the end of each."""
+    configs = {run.path: settings(run.config.sections()) for run in runs}
+    keys = differing(list(configs.values()))[:KEYS]
+    place = {run.path: color for color, members in enumerate(groups(runs).values()) for run in members}
+    rows = []
+    for run in runs:
+        values = [str(configs[run.path].get(key, "-")) for key in keys]
+        done = f"{run.generations} of {run.config.run.generations}"
+        rows.append([run.path.name, *values, str(run.config.run.seed), done])
+    return _table(["file", *keys, "seed", "generations"], rows, [charts.key(place[run.path]) for run in runs])
 
 
 def _starts(runs: Sequence[Run]) -> str:
@@ -145,18 +172,97 @@ def _whose_starts(config: Config) -> str:
     return f"each {'antithetic pair' if in_pairs else 'individual'} has {count} of its own"
 
 
-def _curves(runs: Sequence[Run], row: str) -> str:
-    """Return charts of the logged metrics, of all runs over each other, or a sentence if there is nothing to draw."""
-    members_of, drawn, alike = groups(runs), "", all(stds(run) == stds(runs[0]) for run in runs)
-    scale = scales(runs)[0]
-    for name, title in titles(runs, scale).items():
-        lines = {group: [series(run, name, scale) for run in members] for group, members in members_of.items()}
-        drawn += charts.chart(title[0].upper() + title[1:], lines, at=stds(runs[0]) if alike else ())
-    if not drawn:
+@dataclass(frozen=True)
+class Curves:
+    """The metrics of runs over generations: of each the title, and the series of all runs by group."""
+
+    titles: dict[str, str]
+    lines: dict[str, dict[str, list[Floats]]]  # metric -> group -> a series for each run
+    main: tuple[str, ...]  # what the objective climbs, what judges it, how far and how well
+
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> "Curves":
+        scale, members_of = scales(runs)[0], groups(runs)
+        known, headline = titles(runs, scale), runs[0].config.method.headline
+        lines = {
+            name: {group: [series(run, name, scale) for run in members] for group, members in members_of.items()}
+            for name in known
+        }
+        main = dict.fromkeys((headline, "entropy", *BY_CELL, "distance_mean", "fitness_mean"))
+        if all(isinstance(run.config.task, Interference) for run in runs):
+            known["x"] = "x of the mean, and the optimum"
+            for group, members in members_of.items():
+                lines.setdefault("x", {})[group] = [run["mean"][:, 0, 0].astype(np.float64) for run in members]
+            main = dict.fromkeys(("x", *main))
+        shown = [name for name in main if name in known and _is_known(lines[name])]
+        return cls(known, lines, tuple(shown))
+
+
+def _is_known(lines: Mapping[str, Sequence[Floats]]) -> bool:
+    """Return whether a metric is a number other than 0 anywhere."""
+    return any((np.isfinite(values) & (values != 0)).any() for members in lines.values() for values in members)
+
+
+def _curves(runs: Sequence[Run], curves: Curves, row: str) -> str:
+    """Return charts of the metrics, of all runs over each other, or a sentence if there is nothing to draw."""
+    alike = all(stds(run) == stds(runs[0]) for run in runs)
+    drawn = {}
+    for name in (*curves.main, *(name for name in curves.titles if name not in curves.main)):
+        level = OPTIMUM if name == "x" else None
+        title = curves.titles[name][0].upper() + curves.titles[name][1:]
+        drawn[name] = charts.chart(title, curves.lines[name], at=stds(runs[0]) if alike else (), level=level)
+    if not any(drawn.values()):
         return f"<p class='faint'>One {row} has no curves; the numbers above describe it.</p>"
+    members_of = groups(runs)
     keys = [f"{charts.key(place)}{html.escape(name)}" for place, name in enumerate(members_of)]
     legend = f"<p>{' '.join(keys)}</p>" if len(keys) > 1 else ""
-    return f"{legend}<div class='curves'>{drawn}</div>"
+    if any(len(members) > 1 for members in members_of.values()):
+        legend += f"<p class='faint'>{SEEDS}</p>"
+    if "entropy" in curves.main and BY_CELL[0] in curves.main:
+        legend += f"<p class='faint'>{JUDGES}</p>"
+    main, more = (
+        "".join(drawn[name] for name in curves.main),
+        "".join(drawn[name] for name in drawn if name not in curves.main),
+    )
+    rest = f"<details><summary>More curves</summary><div class='curves'>{more}</div></details>" if more else ""
+    return f"{legend}<div class='curves'>{main}</div>{rest}"
+
+
+def _moments(run: Run, curves: Curves) -> str:
+    """Return a table of the main metrics of a run in the first, a middle and the last generation."""
+    chosen = sorted({0, run.generations // 2, run.generations - 1})
+    head = [f"std {stds(run)[g]:g}" if is_study(run) else f"generation {g}" for g in chosen]
+    rows = []
+    for name in curves.main:
+        ((values,),) = curves.lines[name].values()
+        rows.append([curves.titles[name], *(number(_near(values, g)) for g in chosen)])
+    return _table(["", *head], rows)
+
+
+def _groups(curves: Curves) -> str:
+    """Return a table of the main metrics in the last generation: a row for each group, with intervals over seeds."""
+    names = list(next(iter(curves.lines.values())))
+    rows = []
+    for name in names:
+        cells = []
+        for metric in curves.main:
+            last = np.array([_near(values, len(values) - 1) for values in curves.lines[metric][name]])
+            text = number(float(last.mean()))
+            if len(last) > 1:
+                low, high = (number(float(end)) for end in charts.interval_of_mean(last))
+                text += f" ({low} to {high})"
+            cells.append(text)
+        rows.append([name, str(len(curves.lines[curves.main[0]][name])), *cells])
+    head = ["last generation", "runs", *(curves.titles[name] for name in curves.main)]
+    several = any(int(row[1]) > 1 for row in rows)
+    note = "<p class='faint'>Means over runs; in brackets: their interval of 95 % (t).</p>" if several else ""
+    return note + _table(head, rows, [charts.key(place) for place in range(len(names))])
+
+
+def _near(values: Floats, generation: int) -> float:
+    """Return a value of a series, or the last one before it that is known."""
+    known = np.flatnonzero(np.isfinite(values[: generation + 1]))
+    return float(values[known[-1]]) if len(known) else math.nan
 
 
 def _facts(run: Run, facts: dict[str, Any]) -> str:

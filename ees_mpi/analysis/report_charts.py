@@ -3,6 +3,7 @@
 import base64
 import html
 import io
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,9 @@ from ees_mpi.analysis.figures.style import PLAIN, Axes, Figure, whole_numbers
 from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
 from ees_mpi.commands.verify import spaced
+from ees_mpi.errors import scipy_stats
 from ees_mpi.outcomes import Floats
+from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run
 
 INK = "#010203"  # of axes and texts: the page replaces it by its own color, light or dark
@@ -50,12 +53,19 @@ def key(place: int) -> str:
     return f'<span class="key" style="background:{COLORS[place % len(COLORS)]}"></span>'
 
 
-def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = False, at: Sequence[float] = ()) -> str:
+def chart(
+    title: str,
+    lines: Mapping[str, Sequence[Floats]],
+    legend: bool = False,
+    at: Sequence[float] = (),
+    level: float | None = None,
+) -> str:
     """Return a figure with series over generations, of each name one or more; values that are not finite leave a gap.
 
-    The text is empty if there is nothing to see: fewer than two finite values, or zeros only.
+    Several series of a name are thin lines, with their mean and its interval of 95 percent. The text is empty if there
+    is nothing to see: fewer than two finite values, or zeros only.
 
-    at: the stds of the values, if these are no generations
+    at: the stds of the values, if these are no generations; level: a value to mark
     """
     drawn = [(place, _finite(values)) for place, name in enumerate(lines) for values in lines[name]]
     known = np.concatenate([values[np.isfinite(values)] for _, values in drawn])
@@ -63,11 +73,20 @@ def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = Fals
         return ""
     figure, panel = _axes(3.4, 1.9, (0.15, 0.2, 0.82, 0.74))
     for place, values in drawn:
-        seen = np.flatnonzero(np.isfinite(values))
-        shown = seen if len(seen) <= len(values) / 2 else np.arange(len(values))  # a rare value: connect its points
-        panel.plot(shown, values[shown], color=color(place), marker="." if len(seen) < 60 else None, markersize=3)
+        thin = {"linewidth": 0.6, "alpha": 0.5} if len(lines[list(lines)[place]]) > 1 else {}
+        _draw(panel, values, color=color(place), **thin)
+    if level is not None:
+        panel.axhline(level, color=INK, linewidth=0.8, linestyle="--")
+    ends = panel.get_ylim()  # the interval of two seeds may be far longer
+    for place, members in enumerate(lines.values()):
+        if len(members) > 1:
+            rows = np.stack([_finite(row[: min(map(len, members))]) for row in members])
+            _draw(panel, rows.mean(axis=0), color=color(place))
+            low, high = interval_of_mean(rows)
+            there = np.flatnonzero(np.isfinite(low))
+            panel.fill_between(there, low[there], high[there], color=color(place), alpha=0.2, linewidth=0)
+    panel.set(xlim=(0, max(len(values) for _, values in drawn) - 1), ylim=ends)
     logarithmic = known.min() > 0 and known.max() / known.min() > 1e3
-    panel.set(xlim=(0, max(len(values) for _, values in drawn) - 1))
     if logarithmic:
         panel.set_yscale("log")
         panel.yaxis.set_major_formatter("{x:g}")  # that of matplotlib writes powers of ten as mathematics
@@ -77,6 +96,20 @@ def chart(title: str, lines: Mapping[str, Sequence[Floats]], legend: bool = Fals
     keys = " ".join(named) if legend else ""
     more = " (logarithmic)" if logarithmic else ""
     return f"<figure><b>{html.escape(title)}</b>{more}{keys}{_svg(figure, panel)}</figure>"
+
+
+def _draw(panel: Axes, values: Floats, **look: Any) -> None:
+    """Draw a series; if few of its values are known, their points are connected."""
+    seen = np.flatnonzero(np.isfinite(values))
+    shown = seen if len(seen) <= len(values) / 2 else np.arange(len(values))
+    panel.plot(shown, values[shown], marker="." if len(seen) < 60 else None, markersize=3, **look)
+
+
+def interval_of_mean(rows: Floats) -> tuple[Floats, Floats]:
+    """Return the interval of 95 percent (Student's t) of the mean over runs, of numbers [run, ...]."""
+    count = len(rows)
+    either_side = scipy_stats().t.ppf(0.975, count - 1) * rows.std(axis=0, ddof=1) / math.sqrt(count)
+    return rows.mean(axis=0) - either_side, rows.mean(axis=0) + either_side
 
 
 def _name_rows(panel: Axes, at: Sequence[float]) -> None:
@@ -123,8 +156,8 @@ def png(pixels: Any) -> str:
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()
 
 
-def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str, Any]], str, str]:
-    """Return the frames of the slider for each run, the axes as HTML, and a caption.
+def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str, Any]], str, str, str]:
+    """Return the frames of the slider for each run, the axes as HTML, three moments of each run, and a caption.
 
     All runs have the same cells and colors.
     """
@@ -135,12 +168,13 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
     pairs = list(zip(runs, kept, strict=True))
     counts = [np.stack([_counts(run, g, columns, ends) for g in chosen]) for run, chosen in pairs]
     highest = max(2, *(int(cells.sum(axis=1).max()) for cells in counts))  # individuals in a cell
-    shown = [
+    shown: list[dict[str, Any]] = [
         {"name": name, "last": run.generations - 1, "frames": _frames(run, chosen, cells, highest)}
         for run, name, chosen, cells in zip(runs, names, kept, counts, strict=True)
     ]
     labels = [axis_names(runs[0])[column] for column in columns]
     maps = _plane(labels, ends) if len(columns) == 2 else _line(labels[0], ends[0], runs, kept, counts, highest)
+    three = "".join(_moments(place, each["frames"], labels, ends, highest) for place, each in enumerate(shown))
     what = "final positions" if has_positions(runs[0]) else "behaviours"
     rows = "individuals, the mutations of a generation"
     if not runs[0].config.population.has_individuals:
@@ -152,14 +186,22 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
         caption += f" At most {most} generations of a run are kept here."
     if width > 2:
         caption += f" Of {width} numbers, the map shows the two that vary most in the last generation."
-    return shown, maps, caption
+    if (starts := runs[0].config.task.rollouts) > 1:
+        caption += f" Each individual runs from {starts} starts, and each of its rollouts is shown."
+    return shown, maps, three, caption
 
 
 def _places(run: Run, generation: int, columns: Any = slice(None)) -> tuple[Floats, Any]:
-    """Return some numbers [n, columns] of the valid behaviors of a generation, and the component [n] of each."""
-    rows = positions(run, generation)[:, columns]
+    """Return some numbers of the behaviors of a generation, and the component of each; several starts: of each rollout.
+
+    Invalid individuals are left out. A mean over several starts may be a place where no rollout ends.
+    """
+    rows = positions(run, generation)
     valid = np.isfinite(rows).all(axis=1)
-    return rows[valid], np.asarray(run["parent"][generation])[valid]
+    places, parent = rows[valid][:, None], np.asarray(run["parent"][generation])[valid]
+    if BY_START in run.names:
+        places = run[BY_START][generation][valid][..., -rows.shape[1] :]
+    return places[..., columns].reshape(-1, places[..., columns].shape[-1]), np.repeat(parent, places.shape[1])
 
 
 def _columns(run: Run) -> list[int]:
@@ -198,7 +240,8 @@ def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, An
     """Return a picture and the main numbers of each shown generation."""
     frames, known = [], stds(run)
     for g, cells in zip(kept.tolist(), counts, strict=True):
-        facts: dict[str, float | None] = {f"{run.config.population.row_name}s": float(cells.sum())}
+        shown = cells.sum() / run.config.task.rollouts
+        facts: dict[str, float | None] = {f"{run.config.population.row_name}s": float(shown)}
         for name, source in FACTS.items():
             value = float(run[source][g])
             facts[name] = value if np.isfinite(value) else None
@@ -213,21 +256,50 @@ def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, An
     return frames
 
 
-def _framed(figure: Figure, panel: Axes) -> str:
-    """Return axes, with a picture inside of them that the slider chooses."""
+def _framed(figure: Figure, panel: Axes, image: str = "") -> str:
+    """Return axes with a picture inside of them: an image, or the one that the slider chooses."""
     x, y, width, height = (100 * share for share in panel.get_position().bounds)
     style = f"left:{x:.3f}%;top:{100 - y - height:.3f}%;width:{width:.3f}%;height:{height:.3f}%"
-    picture = f'<img id="frame" alt="behaviours of the chosen generation" style="{style}">'
+    source = f'src="{image}"' if image else 'id="frame"'
+    picture = f'<img {source} alt="behaviours of a generation" style="{style}">'
     return f'<div class="axes">{_svg(figure, panel, mark=False)}{picture}</div>'
 
 
-def _plane(names: Sequence[str], ends: Sequence[tuple[float, float]]) -> str:
+def _moments(
+    number: int,
+    frames: Sequence[dict[str, Any]],
+    names: Sequence[str],
+    ends: Sequence[tuple[float, float]],
+    highest: int,
+) -> str:
+    """Return the behaviours of a run in the first, a middle and the last generation."""
+    figures = ""
+    for place in sorted({0, len(frames) // 2, len(frames) - 1}):
+        frame = frames[place]
+        title = f"std {frame['std']}" if "std" in frame else f"generation {frame['g']}"
+        axes = (
+            _plane(names, ends, frame["image"])
+            if len(names) == 2
+            else _histogram(names[0], ends[0], highest, frame["image"])
+        )
+        figures += f"<figure><b>{title}</b>{axes}</figure>"
+    return f'<div class="moments" data-run="{number}">{figures}</div>'
+
+
+def _plane(names: Sequence[str], ends: Sequence[tuple[float, float]], image: str = "") -> str:
     figure, panel = _axes(4.0, 3.8, (0.17, 0.12, 0.81, 0.86))
     panel.set(xlim=ends[0], ylim=ends[1], xlabel=names[0], ylabel=names[1])
     for draw, (low, high) in zip((panel.axvline, panel.axhline), ends, strict=True):
         if low < 0 < high:
             draw(0, color=INK, linewidth=0.5, linestyle=":")
-    return _framed(figure, panel)
+    return _framed(figure, panel, image)
+
+
+def _histogram(name: str, ends: tuple[float, float], highest: int, image: str = "") -> str:
+    figure, panel = _axes(4.0, 2.6, (0.17, 0.16, 0.81, 0.82))
+    panel.set(xlim=ends, ylim=(0, highest), xlabel=name, ylabel="individuals")
+    whole_numbers(panel.yaxis)
+    return _framed(figure, panel, image)
 
 
 def _line(
@@ -244,7 +316,4 @@ def _line(
         panel.set(ylabel=name)
         _name_rows(panel, stds(run))
         maps.append(f'<div class="axes" data-run="{number}">{_svg(figure, panel)}</div>')
-    figure, panel = _axes(4.0, 2.6, (0.17, 0.16, 0.81, 0.82))
-    panel.set(xlim=ends, ylim=(0, highest), xlabel=name, ylabel="individuals")
-    whole_numbers(panel.yaxis)
-    return "".join(maps) + _framed(figure, panel)
+    return "".join(maps) + _histogram(name, ends, highest)

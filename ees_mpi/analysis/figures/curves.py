@@ -10,7 +10,7 @@ import numpy as np
 
 from ees_mpi.analysis import labels, offspring
 from ees_mpi.analysis.figures import style
-from ees_mpi.analysis.figures.positions import limits
+from ees_mpi.analysis.figures.positions import drawn, limits
 from ees_mpi.analysis.figures.style import Figure
 from ees_mpi.analysis.numbers.measures import MEASURES
 from ees_mpi.analysis.numbers.scale import Scale, scales
@@ -194,8 +194,9 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
     frame = np.concatenate([places for rows in first for places in rows])
     for panel, rows, title, group in zip(maps, first, files, groups, strict=True):
         _scatter(panel, group.files[0], rows, frame, everywhere)
-        ends = "rollouts" if group.files[0].config.task.rollouts > 1 else "mutations"
-        panel.set_title(textwrap.fill(f"where {ends} end: {title}", 34, max_lines=2, placeholder=" ..."))
+        panel.set_title(
+            textwrap.fill(f"where {drawn(group.files[0])} end: {title}", 34, max_lines=2, placeholder=" ...")
+        )
         if len(everywhere) == 1:  # a curve would be a single point
             lines = []
             for name, axis in axes.items():

@@ -43,7 +43,7 @@ def line(runs: Sequence[Run]) -> Figure:
     check_one_task(runs)
     behaviors = []
     for run in runs:
-        ends = {g: read_offspring(run, g).position for g in valid_generations(run)}
+        ends = {g: read_offspring(run, g).rollouts for g in valid_generations(run)}
         if run.generations < 2 or ends[max(ends)].shape[1] != 1:
             raise RunFileError(f"{run.path}: expected a run with a behaviour of one number and two or more generations")
         behaviors.append(ends)
@@ -62,9 +62,14 @@ def line(runs: Sequence[Run]) -> Figure:
         style.whole_numbers(panel.xaxis)
     for panel in panels[::3]:
         panel.set_ylabel(axis_names(runs[0])[0])
-    style.decades(figure.colorbar(mesh, ax=panels, label="share of mutations", pad=0.02))
+    style.decades(figure.colorbar(mesh, ax=panels, label=f"share of {drawn(runs[0])}", pad=0.02))
     style.explain(figure, panels)
     return figure
+
+
+def drawn(run: Run) -> str:
+    """Return what is drawn: mutations; of several starts rollouts, because the mean of several places is none."""
+    return "rollouts" if run.config.task.rollouts > 1 else "mutations"
 
 
 def cells(run: Run, rows: Sequence[Floats], fine: float, most: int) -> list[Floats]:
@@ -114,7 +119,7 @@ def maml(runs: Sequence[Run]) -> Figure:
             panel.axvline(0, **style.start_mark())
         panel.set(title=f"{wrapped(name, 3)}\nstd {std:g}", xlabel=axis_names(runs[0])[0], xlim=(edges[0], edges[-1]))
     for panel in panels[::3]:
-        panel.set_ylabel("share of mutations")
+        panel.set_ylabel(f"share of {drawn(runs[0])}")
     style.explain(figure, panels)
     return figure
 
@@ -152,8 +157,8 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
 
 
 def read_rows(run: Run, generation: int | None, numbers: int = 2) -> Offspring:
-    """Read the offspring of a generation; raise a RunFileError if their behavior has not so many numbers."""
-    offspring = read_offspring(run, generation)
+    """Read the rollouts of a generation; raise a RunFileError if their behavior has not so many numbers."""
+    offspring = read_offspring(run, generation).alone
     if offspring.position.shape[1] != numbers:
         words = "one number" if numbers == 1 else "two numbers, a position in the plane"
         raise RunFileError(f"{run.path}: expected mutations with a behaviour of {words}")
@@ -194,7 +199,7 @@ def draw_maps(
             paint(panel, edges, shares(offspring.position, edges), norm)
     colors, more = (GREYS, " (darker: more)") if by_component else (VIRIDIS, "")
     scale = ScalarMappable(norm, color_map(colors))
-    style.decades(figure.colorbar(scale, ax=panels, label=f"share of mutations{more}", pad=0.02))
+    style.decades(figure.colorbar(scale, ax=panels, label=f"share of {drawn(run)}{more}", pad=0.02))
     style.explain(figure, panels)
     return figure, panels
 

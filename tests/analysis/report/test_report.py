@@ -10,12 +10,13 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from support.program import CHECKOUT, done, ees, sets
+from support.program import CHECKOUT, done, ees, sets, train
 from support.run_files import edited
 
 from ees_mpi import open_run
 from ees_mpi.analysis import report, report_charts
 from ees_mpi.analysis.figures.style import drawing
+from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.analysis.report_charts import LOOK, behaviors
 from ees_mpi.commands.info import seconds_per_generation, summarize
 
@@ -67,7 +68,8 @@ def test_a_browser_shows_one_run_and_several_fetches_nothing_and_complains_of_no
     put(browser, "generation", 0)
     put(browser, "run", 1)
     assert ask(browser, "document.getElementById('shown').textContent") == "2 of 2" and not browser.get_log("browser")
-    assert ask(browser, "[...document.querySelectorAll('[data-run]')].map(m => m.hidden)") == [True, False]
+    assert ask(browser, "[...document.querySelectorAll('[data-run]')].map(m => m.hidden)") == 2 * [True, False]
+    assert ask(browser, "[...document.querySelectorAll('.scroll')].every(t => t.scrollWidth <= t.clientWidth)")
 
 
 def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheetah: Path, tmp_path: Path) -> None:
@@ -77,7 +79,7 @@ def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheet
         file["generations/valid"][1, 0] = 0
         file["generations/behavior"][2, 3] = 1.01e9
     with open_run(copy) as run, drawing(LOOK):
-        (data,), _, about = behaviors([run], ["run"])
+        (data,), _, _, about = behaviors([run], ["run"])
     assert [frame["facts"]["individuals"] for frame in data["frames"]] == [6, 5, 6]
     assert "count in the nearest cell" in about
 
@@ -86,7 +88,8 @@ def test_a_long_run_keeps_some_generations_with_both_ends(finished: Path, monkey
     monkeypatch.setattr(report_charts, "FRAMES", {1: 3, 2: 3})
     monkeypatch.setattr(report_charts, "FEWEST", 1)
     with open_run(finished) as run, drawing(LOOK):
-        (data,), _, about = behaviors([run], ["run"])
+        (data,), _, three, about = behaviors([run], ["run"])
+    assert re.findall("<b>(.*?)</b>", three) == [f"generation {g}" for g in (0, 2, 5)]
     assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "At most 3 generations" in about
 
 
@@ -109,6 +112,44 @@ def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_arra
         report.render([run])
         seconds_per_generation(run)
     assert len(read) > 10 and set(read) == {1}
+
+
+def test_the_page_begins_with_the_numbers_that_matter_and_their_curves(finished: Path) -> None:
+    with open_run(finished) as run:
+        page, x = report.render([run]), run["mean"][:, 0, 0]
+    numbers, curves = page.split("<h2>Behaviours</h2>")[0], page.split("<h2>Over generations</h2>")[1]
+    wanted = [
+        "x of the mean, and the optimum",
+        "variance of the behaviour",
+        "entropy with the objective's kernel, nats",
+    ]
+    wanted += ["entropy with a kernel of one cell, nats", "coverage", "mean distance from the origin"]
+    for text, pattern in ((numbers, "<tr><td>([^<(]*)"), (curves, "<figure><b>([^<(]*)")):
+        found = [html.unescape(title[0].lower() + title[1:]).strip() for title in re.findall(pattern, text)]
+        assert found[: len(wanted)] == wanted
+    assert numbers.count("<th>generation") == 3 and all(f"<td>{number(x[g])}</td>" in numbers for g in (0, 3, 5))
+
+
+def test_several_seeds_have_their_mean_with_an_interval(finished: Path, tmp_path: Path) -> None:
+    low, high = report_charts.interval_of_mean(np.array([[1.0], [2.0], [4.0]]))
+    assert (low[0], high[0]) == pytest.approx((-1.461, 6.128), abs=1e-3)  # 2.333 +- 4.303 * 1.528 / sqrt(3)
+    other = train(tmp_path / "other.h5", "interference-maxvar", "run.seed=7")
+    with open_run(finished) as one, open_run(other) as two:
+        page, ends = report.render([one, two]), [run["distance_mean"][-1] for run in (one, two)]
+    row = page.split("</table>")[0]
+    assert row.count("<tr>") == 2 and f"{number(np.mean(ends))} (" in row and "interval of 95 % (t)" in row
+    assert "Thin lines are runs" in page
+
+
+def test_rollouts_from_several_starts_are_shown_and_not_their_means(tmp_path: Path) -> None:
+    words = ("task.name=gymnasium", "task.env=support.own_place:PlacePoint-v0", "task.behavior=final_observation")
+    small = ("task.hidden=[2]", "task.steps=3", "task.rollouts=3", "task.starts=own")
+    with open_run(train(tmp_path / "run.h5", "gymnasium-ant-maxent", *words, *small)) as run, drawing(LOOK):
+        (data,), _, _, about = behaviors([run], ["run"])
+        places, parent = report_charts._places(run, 1)
+        np.testing.assert_array_equal(places, run["behavior_by_start"][1].reshape(-1, 2))
+    assert len(parent) == 60 and "each of its rollouts is shown" in about
+    assert data["frames"][1]["facts"]["individuals"] == 20
 
 
 def test_the_name_of_a_file_cannot_break_the_page(cheetah: Path, tmp_path: Path) -> None:
