@@ -156,8 +156,7 @@ def config(
 ) -> None:
     """Print the whole config of a preset, a config file or a run file.
 
-    No environment is opened. The only code that runs is a class of yours that FILE.toml names as its task, because it
-    may have settings.
+    No environment is opened, and no code of yours runs.
     """
     from ees_mpi.config import keys as listing
     from ees_mpi.registry import flat
