@@ -131,10 +131,6 @@ def test_a_changed_attribute_is_noticed(made: Make) -> None:
         open_run(run)
 
 
-def test_info_says_what_was_not_checked(made: Make) -> None:
-    assert "`ees-mpi verify` checks the arrays of all generations" in str(info(made())["checked"])
-
-
 def test_a_damaged_final_is_named_and_refused_and_a_new_run_starts_from_a_mean_of_the_file(
     made: Make, tmp_path: Path
 ) -> None:
@@ -306,6 +302,14 @@ def test_the_journal_of_another_run_is_refused_by_readers_and_set_aside_by_repai
     assert "another run" in info(run)["damage"] and "another run" in done("info", run, run).stdout
     assert "run.h5.journal.other-run" in done("repair", run).stdout
     done("sample", run, "--count", 2, "--out", out)
+
+
+def test_the_journal_of_a_run_whose_file_was_deleted_is_kept(made: Make, tiny: Callable[..., Config]) -> None:
+    run, config = made(killed=True), tiny("interference-maxvar")
+    left = journal.path_of(run).read_bytes()
+    run.unlink()
+    RunWriter.create(run, config, first_state(config).arrays()).close()
+    assert Path(f"{run}.journal.other-run").read_bytes() == left
 
 
 def test_readers_never_refuse_a_run_while_another_one_overwrites_it(

@@ -214,8 +214,10 @@ def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path
 def test_other_noise_than_the_files_is_refused(copied: Path) -> None:
     with edited(copied) as file:
         file.attrs["noise_digest"] = "0" * 64
-    with open_run(copied) as run, pytest.raises(RunFileError, match="noise table of this machine differs"):
-        run.individual(0, 0)
+    with open_run(copied) as run:
+        for use in (lambda: run.individual(0, 0), lambda: RunWriter.resume(copied, run.config)):
+            with pytest.raises(RunFileError, match="noise table of this machine differs"):
+                use()
 
 
 def test_a_journal_run_and_a_folded_run_end_in_the_same_bits(tmp_path: Path, tiny: Callable[..., Config]) -> None:
@@ -223,6 +225,8 @@ def test_a_journal_run_and_a_folded_run_end_in_the_same_bits(tmp_path: Path, tin
     often = Half(tmp_path / "often.h5", tiny("interference-maxvar", "run.fold_minutes=1e-9"), 6)
     for half in (plain, often):
         half.writer.close()
+        with h5py.File(half.path) as file:
+            assert file["sessions/end"][-1] == file["generations/seconds_clock"][-1]
     assert_same_bits(plain.path, often.path)
 
 
@@ -293,6 +297,7 @@ def test_a_big_journal_is_folded(tmp_path: Path, tiny: Callable[..., Config], mo
     half = Half(tmp_path / "run.h5", tiny(), 6)
     with open_run(half.path) as run:
         assert len(run.journal_records) <= 1 and run.generations == 6
+    assert len(half.writer._records) <= 1
     half.writer.close()
     with open_run(half.path) as run:
         assert run.generations == 6
