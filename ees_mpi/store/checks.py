@@ -28,8 +28,6 @@ def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
     for name in (*TEXTS, hdf5.SHA256):
         if not isinstance(attributes.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
-    if len(bytes.fromhex(attributes["run_id"])) != 16:
-        raise ValueError("its run_id is not 16 bytes")
     note_of(attributes["started_from"] or "{}")
     return attributes
 

@@ -83,9 +83,7 @@ def read(dataset: h5py.Dataset, start: int, stop: int) -> NDArray[Any]:
         parts = [(first, rows[first - start : last - start]) for first, last in spans(dataset, start, stop)]
         bad = [(first, first + len(part)) for first, part in parts if _is_zeroed(dataset, part, first)]
     except OSError:
-        bad = damaged(dataset, start, stop)
-        if not bad:
-            raise
+        bad = damaged(dataset, start, stop) or [(start, stop)]
     if bad:
         first, last = whole(dataset, *bad[0])
         rows_are = "generations" if dataset.name.startswith("/generations/") else "rows"
