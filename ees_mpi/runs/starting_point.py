@@ -23,7 +23,6 @@ from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.registry import flat
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import tables
-from ees_mpi.store import checks
 from ees_mpi.store.reader import Run, is_study, open_run, starting_note, tell_missing
 
 KINDS = (
@@ -222,8 +221,9 @@ def read_policy(path: Path) -> StartingPoint:
     try:
         mean, sizes = _parameters(arrays)
         observations = _observation_sums(arrays)
-        about = checks.note_of(str(arrays["about"]))
-        missing = [name for name in ("run_id", "objective", "state_sha256", "training_steps") if name not in about]
+        about = dict(json.loads(str(arrays["about"])))
+        needed = ("path", "generation", "run_id", "objective", "state_sha256", "training_steps")
+        missing = [name for name in needed if name not in about]
         if missing:
             raise ValueError(f"its note has no {missing[0]}")
         std, noted, config = float(about.pop("std")), about.pop("own_std", 0.0), str(arrays["config"])

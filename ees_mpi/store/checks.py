@@ -1,6 +1,5 @@
 """Check that the parts of a run file are present, fit its config, and belong together."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,29 +27,7 @@ def attributes_of(file: h5py.File, path: Path) -> dict[str, Any]:
     for name in (*TEXTS, hdf5.SHA256):
         if not isinstance(attributes.get(name), str):
             raise ValueError(f"its attribute {name} is not a text")
-    note_of(attributes["started_from"] or "{}")
     return attributes
-
-
-def note_of(text: str) -> dict[str, Any]:
-    """Return the note on the run that a file started from; raise a ValueError if it has other values than we write."""
-    note = json.loads(text)
-    if not isinstance(note, dict):
-        raise ValueError(f"expected a JSON object, got {text[:80]!r}")
-    kinds: dict[str, type] = dict.fromkeys(("path", "run_id", "objective", "method", "engine", "state_sha256"), str)
-    kinds |= dict.fromkeys(("generation", "training_steps"), int)
-    wrong = [name for name, kind in kinds.items() if not isinstance(note.get(name, kind()), kind)]
-    wrong += [name for name, kind in kinds.items() if kind is int and not wrong and not 0 <= note.get(name, 0) < 2**62]
-    wrong += [name for name in ("path", "generation") if note and name not in note]
-    if not isinstance(std := note.get("own_std", 1.0), float) or not 0 < std <= 1e30:
-        wrong.append("own_std")
-    code = note.get("own_code", {})
-    if not isinstance(code, dict) or not all(isinstance(digest, str) for digest in code.values()):
-        wrong.append("own_code")
-    if wrong:
-        raise ValueError(f"its note on the run that it started from has no usable {wrong[0]}")
-    json.dumps(note, ensure_ascii=False).encode()  # raises a ValueError if a text is not UTF-8
-    return note
 
 
 def check_shapes(datasets: Mapping[str, Any], config: Config, path: Path) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Read run files at any time, from any process, without MPI."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -397,7 +398,7 @@ def is_study(run: Run) -> bool:
 
 def starting_note(run: Run) -> dict[str, Any]:
     """Return the file's note on the run or policy that it started from; empty if it started from random means."""
-    return checks.note_of(run.attributes["started_from"] or "{}")
+    return dict(json.loads(run.attributes["started_from"] or "{}"))
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
