@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from ees_mpi.outcomes import Arrays
 from ees_mpi.store import chunks, records
 
-ATTRIBUTES = 64  # at most, of one object
 MAX_TEXT = 1 << 20  # bytes of one text
 SCALARS = (h5py.h5t.INTEGER, h5py.h5t.FLOAT, h5py.h5t.STRING)
 SHA256 = "attributes_sha256"  # of the other attributes: HDF5 has no checksum for a long attribute
@@ -18,9 +17,6 @@ SHA256 = "attributes_sha256"  # of the other attributes: HDF5 has no checksum fo
 
 def attributes(item: Any) -> dict[str, Any]:
     """Return the attributes of a file or group: numbers, and texts as str; those of a whole file have their hash."""
-    count = h5py.h5a.get_num_attrs(item.id)
-    if count > ATTRIBUTES:
-        raise ValueError(f"it has {count} attributes; expected at most {ATTRIBUTES}")
     manager = item.attrs  # a file opens its root group for each of these
     found = {name: attribute(manager, name) for name in manager}
     if SHA256 in found and found[SHA256] != sha256(found):

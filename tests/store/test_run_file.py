@@ -18,7 +18,7 @@ from ees_mpi import open_run
 from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
 from ees_mpi.generation.state import State, first_state
-from ees_mpi.store import chunks, fold, journal, layout
+from ees_mpi.store import chunks, fold, hdf5, journal, layout
 from ees_mpi.store.fold import repair
 from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import train
@@ -317,6 +317,13 @@ def test_generations_are_called_safe_only_where_they_are(
     half.kill()
     with pytest.raises(RunFileError, match=r"No space left on device$"):  # nothing was committed to a new file
         RunWriter.create(tmp_path / "new.h5", config, half.state.arrays())
+
+
+def test_an_array_that_a_state_has_no_more_leaves_the_file(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        hdf5.put_datasets(file, {"mean": np.ones(2), "memory/archive": np.ones(3)})
+        hdf5.put_datasets(file, {"mean": np.ones(2)})
+        assert hdf5._names(file) == ["mean"]
 
 
 def test_rows_of_another_shape_cut_nothing_that_is_there(tmp_path: Path) -> None:
