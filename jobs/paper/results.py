@@ -14,15 +14,18 @@ The small files stay outside of git; blocks.py describes what a block keeps of t
 import argparse
 import json
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import endpoints
 import first_plan
 import heritability
 import numpy as np
 import page_tables as tables
+import tomli_w
 from blocks import read_block, read_by_start, read_folder, write_block
 
 from ees_mpi.errors import ConfigError, EesError
@@ -32,12 +35,27 @@ RESULTS = HERE / "results"
 SHELF, DOCS = (HERE.parents[1] / "ees_mpi" / name for name in ("trained", "docs"))
 
 
+# Keys that configs of the plans' commit have, and that this program does not know.
+GONE = ("noise.seed", "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.std_lr", "task.integrator")
+
+
+def readable(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of a trained mean with a config that this program reads."""
+    if not policy:
+        return {}
+    config = tomllib.loads(str(policy["config"]))
+    for section, _, name in (key.partition(".") for key in GONE):
+        config.get(section, {}).pop(name, None)
+    return {**policy, "config": np.array(tomli_w.dumps(config))}
+
+
 def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
     """Add the runs of each folder to the block of its name; `means`: with those that are not on the shelf."""
     shelved = set(map(state_of, SHELF.glob("*.npz")))
     results.mkdir(parents=True, exist_ok=True)
     for folder in folders:
         runs = [read_folder(path.parent, means) for path in sorted(folder.glob("*/run.json"))]
+        runs = [replace(run, policy=readable(run.policy)) for run in runs]
         runs = [replace(run, policy={}) if run.about["state_sha256"] in shelved else run for run in runs]
         if not runs:
             raise ConfigError(f"{folder}: expected folders of `results.py collect` with run.json in them")
