@@ -43,8 +43,8 @@ def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def gpu(words: list[str]) -> list[Row]:
-    """Measure every robot."""
+def main(words: list[str]) -> None:
+    """Measure every robot, and print the results."""
     chosen, problem = options(words), lacking()
     if problem:
         raise SystemExit(f"tools/bench.py gpu: {problem}")
@@ -61,7 +61,7 @@ def gpu(words: list[str]) -> list[Row]:
         row["rest_ms"] = row["step_ms"] - sum(row[f"{part}_ms"] for part in PARTS)
         rows.append(row)
         say(f"{robot}: {row['steps_per_second']:,.0f} env steps/s")
-    return rows
+    show(rows)
 
 
 def task_and_model(robot: str, steps: int) -> tuple[Any, Any]:

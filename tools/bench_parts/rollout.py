@@ -111,16 +111,12 @@ def bench_rollout(kind: type[Robot], rounds: int = 9, steps: int = 1000) -> dict
     }
 
 
-def rollout() -> dict[str, dict[str, float]]:
-    """Measure both robots."""
-    return {kind.name: bench_rollout(kind) for kind in ROBOTS}
-
-
-def show(results: dict[str, dict[str, float]]) -> None:
-    """Print the result for reading."""
+def main(words: list[str]) -> None:
+    """Measure both robots, and print the results."""
     print("         steps/s  us/step  physics  share  ready-made  speed-up")
-    for name, r in results.items():
+    for kind in ROBOTS:
+        r = bench_rollout(kind)
         print(
-            f"{name:8} {r['steps_per_second']:7.0f} {r['step_us']:8.1f} {r['physics_us']:8.1f} "
+            f"{kind.name:8} {r['steps_per_second']:7.0f} {r['step_us']:8.1f} {r['physics_us']:8.1f} "
             f"{r['physics_share']:6.3f} {r['ready_made_us']:11.1f} {r['speedup_over_ready_made']:8.2f}x"
         )
