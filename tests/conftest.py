@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-import runpy
+import re
 import shutil
 import signal
 import sys
@@ -21,7 +21,7 @@ os.environ["EES_MPI_TRUST"] = "1"  # tests trust the files that they make, excep
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell ignores Ctrl-C
 pytest.register_assert_rewrite("support")
 
-from support.program import SESSIONS, STANDING, TINY, forget_modules, train  # noqa: E402
+from support.program import STANDING, TINY, forget_modules, train  # noqa: E402
 from support.small_runs import Zoo  # noqa: E402
 
 from ees_mpi.config import Config, load  # noqa: E402
@@ -43,23 +43,18 @@ def _search_after_imports(self: threadpoolctl.ThreadpoolController) -> None:
 
 threadpoolctl.ThreadpoolController._load_libraries = _search_after_imports
 
-# Where a package of an extra is not installed, it is noted who looks for it, in this process or in one that a test
-# starts. A test that fails after that is skipped.
+# A test that fails because a package of an extra is not installed is skipped.
 EXTRAS = ("gymnasium", "imageio_ffmpeg", "matplotlib", "mujoco", "PIL", "pybullet", "scipy", "torch")
 EXTRAS += ("array_api_compat", "array_api_strict", "pybullet_envs_gymnasium", "tensorboardX", "xarray")
-NEEDED = Path(SESSIONS.name, "needed")
-if not all(map(importlib.util.find_spec, EXTRAS)):
-    absent = str(Path(__file__).parent / "support" / "absent")
-    os.environ.update(EES_TEST_EXTRAS=" ".join(EXTRAS), EES_TEST_NEEDED=str(NEEDED), EES_TEST_PATH=absent)
-    runpy.run_path(str(Path(absent, "sitecustomize.py")))
+ABSENT = [name for name in EXTRAS if importlib.util.find_spec(name) is None]
+NEEDED = re.compile(rf"No module named '({'|'.join(ABSENT)})'|pip install 'ees_mpi\[")
 
 
 def skip_if_it_is_absent(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Turn a failure into a skip if the test has looked for a package of an extra that is not installed."""
-    if report.failed and NEEDED.exists():
+    """Turn a failure into a skip if its text says that a package is not installed."""
+    if report.failed and ABSENT and (found := NEEDED.search(report.longreprtext)):
         report.outcome = "skipped"
-        report.longrepr = (report.nodeid, 0, f"needs {NEEDED.read_text()}, which is not installed (see tools/setup.sh)")
-    NEEDED.unlink(missing_ok=True)
+        report.longrepr = (report.nodeid, 0, f"{found[0]} (see tools/setup.sh)")
 
 
 @pytest.hookimpl(wrapper=True)

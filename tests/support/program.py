@@ -56,7 +56,7 @@ def environment(**more: str) -> dict[str, str]:
     settings = (CHECKOUT / "tools" / "mpirun.env").read_text().splitlines()
     mpirun = dict(line.split("=", 1) for line in settings if "=" in line)
     usual = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    path = os.pathsep.join(filter(None, (os.environ.get("EES_TEST_PATH"), str(TESTS), str(CHECKOUT))))
+    path = os.pathsep.join((str(TESTS), str(CHECKOUT)))
     return {**usual, **mpirun, "PYTHONPATH": path, "TMPDIR": SESSIONS.name, **more}
 
 
