@@ -45,7 +45,7 @@ class Update:
     def open(cls, config: Config, ranks: Ranks, shared: bool = False) -> "Update":
         """Return the update of a config, with a noise table; `shared`: one table for all loops of this program."""
         table = shared_table if shared else NoiseTable
-        return cls.of(config, table(config.run.seed, config.noise.size, ranks))
+        return cls.of(config, table(config.noise_seed, config.noise.size, ranks))
 
     def ask(self, state: State) -> Draw:
         """Return the draw of the next generation, the same on every rank."""

@@ -75,7 +75,7 @@ def fast_means(config: Config, generations: int) -> list[float]:
     This is ten times as fast as `train`, which evaluates them one by one; `test_the_fast_means_are_those_of_training`
     holds the two equal.
     """
-    noise, ranks = NoiseTable(config.run.seed, config.noise.size, Ranks()), Ranks()
+    noise, ranks = NoiseTable(config.noise_seed, config.noise.size, Ranks()), Ranks()
     update, state, means = Update.of(config, noise), first_state(config), []
     table, nothing = noise.row(0, noise.size), np.zeros((0, 1))
     whole = np.ones(config.population.size, np.int64)

@@ -148,5 +148,5 @@ def check_distinct(runs: Iterable[tuple[str, Path]]) -> None:
 
 def differing(configs: Sequence[Settings]) -> list[str]:
     """Return the keys in which configs differ, except the seeds and the other keys of section `run`."""
-    keys = {key for config in configs for key in config if not key.startswith("run.")}
+    keys = {key for config in configs for key in config if not key.startswith("run.") and key != "noise.seed"}
     return [key for key in sorted(keys) if any(config.get(key) != configs[0].get(key) for config in configs)]

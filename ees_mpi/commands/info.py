@@ -29,7 +29,7 @@ Facts = dict[str, Any]
 # The metrics of the last generation that `info` shows, and by which a table can be sorted.
 RESULTS = ("fitness_mean", "fitness_max", "distance_mean", "behavior_variance", "entropy", "invalid_share")
 COLUMNS = ("fitness_mean", "distance_mean", "behavior_variance", "entropy")
-NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "task.name", "objective.name", "method", "task.xml"}
+NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "noise.seed", "task.name", "objective.name", "method", "task.xml"}
 MAX_KEYS = 6  # columns of keys in a table
 RECENT = 30  # generations over which the speed is measured
 SILENT = 60.0  # seconds after which the silence of a living writer is reported

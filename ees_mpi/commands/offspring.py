@@ -255,7 +255,7 @@ def read_parent(
 def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]:
     """Draw the offspring of a parent; they depend on the seed of its config and on the purpose only."""
     config = parent.config
-    noise = NoiseTable(config.run.seed, config.noise.size, ranks)
+    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
     return config.population.draw(stream(config.run.seed, *purpose), noise, config.task.parameters), noise
 
 

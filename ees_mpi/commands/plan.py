@@ -52,7 +52,7 @@ def measured_costs(config: Config) -> Costs:
     configs.check(config, here=False)
     config.method.try_out(config.task, config.population)
     state, size = first_state(config), config.population.size
-    noise = NoiseTable(config.run.seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
+    noise = NoiseTable(config.noise_seed, max(min(TABLE, config.noise.size), config.task.parameters), Ranks())
     update = Update.of(config, noise)
     drawn, evaluation = update.ask(state), Evaluation(config, noise, Ranks())
     work = Work(state.learned, drawn, state.observation_mean_std(), np.zeros(size, np.bool_))

@@ -120,7 +120,7 @@ def measure_signal(
     ranks: Ranks, run: Run, generations: Sequence[int], splits: int = SPLITS, objective: Objective | None = None
 ) -> Iterator[Signal]:
     """Yield the signal of each generation; called on all ranks together. `objective`: in place of the run's."""
-    noise = NoiseTable(run.config.run.seed, run.config.noise.size, ranks)
+    noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
     with ranks.together():
         run.check_noise(noise)
     own = Update.of(run.config, noise)

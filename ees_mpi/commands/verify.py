@@ -117,7 +117,7 @@ def _verify_on_gpus(ranks: Ranks, run: Run, generations: Sequence[int]) -> list[
     """Evaluate all individuals of some generations again; raise a VerifyError if they differ."""
     config = run.config
     try:
-        evaluation = Evaluation(config, NoiseTable(config.run.seed, config.noise.size, ranks), ranks, "cuda")
+        evaluation = Evaluation(config, NoiseTable(config.noise_seed, config.noise.size, ranks), ranks, "cuda")
     except ConfigError as error:
         error.args = (f"{NO_GPU} ({error}); verify --updates works without one",)
         raise

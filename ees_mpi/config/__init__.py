@@ -55,12 +55,17 @@ class Config:
         """The registered name of the population."""
         return POPULATIONS.name_of(self.population)
 
+    @property
+    def noise_seed(self) -> int:
+        """The seed of the noise table, which several Strategies may share."""
+        return self.run.seed if self.noise.seed is None else self.noise.seed
+
     def sections(self) -> dict[str, Any]:
         """Return the config as plain tables, with all defaults."""
         return {
             **({} if self.method.name == "ees" else {"method": self.method.name}),
             "run": builtins(self.run),
-            "noise": builtins(self.noise),
+            "noise": {**builtins(self.noise), "seed": self.noise_seed},
             "task": TASKS.section(self.task),
             "population": POPULATIONS.section(self.population),
             **self.method.sections(),

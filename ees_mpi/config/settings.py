@@ -39,6 +39,7 @@ class NoiseSettings(Part, frozen=True):
     """The table of random numbers from which individuals are made; each node holds one."""
 
     size: Annotated[Count, key("The length of the table: 4 bytes each, in the memory of each node.", "numbers")] = 2**25
+    seed: Annotated[Seed | None, key("The random seed of the table; not set: the run's seed.")] = None
 
     def slices(self, parameters: int) -> int:
         """Return the number of different noise vectors of this length."""

@@ -47,7 +47,7 @@ def check_deterministic(config: Config, state: State, ranks: Ranks) -> None:
 
 def _individuals(config: Config, state: State) -> list[Singles]:
     """Return the first individuals of the first generation; of a population without individuals the mean."""
-    population, noise = config.population, Noise(config.run.seed, config.noise.size)
+    population, noise = config.population, Noise(config.noise_seed, config.noise.size)
     if not population.has_individuals:
         return [state.mean[0].copy()]
     draw = population.draw(stream(config.run.seed, "draw", state.generation), noise, state.mean.shape[1])

@@ -214,7 +214,7 @@ def fold_journal(path: Path, closed: bool) -> Continued:
     """
     with open_run(path, allow_damaged_journal=True) as run:
         run.check_last()
-        run.check_noise(Noise(run.config.run.seed, run.config.noise.size))
+        run.check_noise(Noise(run.config.noise_seed, run.config.noise.size))
         entries, damage = run.journal_records, run.damage
         found = run.sessions(), run.state_arrays(), run.closed and not entries, run.cut, run.damages_in_words()
         contents = Continued(run.run_id, run.names, *found)

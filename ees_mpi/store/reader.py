@@ -109,7 +109,7 @@ class Run(Mapping[str, Series]):
             if record.kind in ("session", "config"):  # a later session may train more generations
                 text = hdf5.text(record.arrays["config"].item())
         self.config: Config = parse(text, source=f"the config in {self.path}", trust=trust, stored=True)
-        noise = self.config.run.seed, self.config.noise.size
+        noise = self.config.noise_seed, self.config.noise.size
         if (int(self._attributes["noise_seed"]), int(self._attributes["noise_size"])) != noise:
             raise ValueError("its attributes have another noise table than its config")
         self.sizes = checks.check_shapes(self._datasets, self.config, self.path)
@@ -358,7 +358,7 @@ class Run(Mapping[str, Series]):
         if not 0 <= index < self.config.population.size:
             raise IndexError(f"individual {index} is not among the {self.config.population.size} of {self.path}")
         if self._noise is None:
-            noise = Noise(self.config.run.seed, self.config.noise.size)
+            noise = Noise(self.config.noise_seed, self.config.noise.size)
             self.check_noise(noise)
             self._noise = noise
         if self._rebuilt is None or self._rebuilt[0] != generation:  # many individuals: read their generation once

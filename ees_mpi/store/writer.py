@@ -78,7 +78,7 @@ class RunWriter:
                     )
                 overwrite = True
             run_id = os.urandom(16).hex()
-            noise = Noise(config.run.seed, config.noise.size)
+            noise = Noise(config.noise_seed, config.noise.size)
             attributes = {
                 "format": layout.FORMAT,
                 "format_version": layout.FORMAT_VERSION,

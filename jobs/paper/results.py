@@ -36,7 +36,7 @@ SHELF, DOCS = (HERE.parents[1] / "ees_mpi" / name for name in ("trained", "docs"
 
 
 # Keys that configs of the plans' commit have, and that this program does not know.
-GONE = ("noise.seed", "optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.std_lr", "task.integrator")
+GONE = ("optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.std_lr", "task.integrator")
 
 
 def readable(policy: Mapping[str, Any]) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class OnCpus:
 def test_batches_of_a_gpu_have_the_same_starts(starts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pybullet", exc_type=ImportError)
     config = config_of(f"task.starts={starts}", "task.rollouts=3", "task.observation_share=1")
-    noise, state, found = Noise(config.run.seed, config.noise.size), first_state(config), []
+    noise, state, found = Noise(config.noise_seed, config.noise.size), first_state(config), []
     draw = Update.of(config, noise).ask(state)
     monkeypatch.setattr(evaluation, "choose_device", lambda config, ranks, wanted: (wanted, {0: "0"}))
     monkeypatch.setattr(evaluation.gpus, "describe", lambda ranks, drivers: {})
