@@ -106,4 +106,4 @@ def test_a_task_without_limbs_is_refused_with_the_name_of_the_users_file(finishe
     words = ("--together", "--video", tmp_path / "x.gif")
     for drawn in (("--mutations", 2), ("--individual", 0)):
         code, line = refusal("replay", finished, *drawn, *words)
-        assert code == 3 and f"of {finished} has no limbs" in line
+        assert code == 3 and f"of {finished} has no limbs" in line, line
