@@ -10,7 +10,7 @@ import click
 from ees_mpi import machine, ranks
 from ees_mpi.cli import files, looking, running
 from ees_mpi.cli.help import cli, no_option
-from ees_mpi.errors import ConfigError, EesError, RunFileError, words_of
+from ees_mpi.errors import EesError, RunFileError, words_of
 from ees_mpi.ranks.refusal import leave
 from ees_mpi.registry.search import searching
 from ees_mpi.terminal import say_on_stderr, show_any_character
@@ -35,11 +35,11 @@ def main() -> NoReturn:
     except click.ClickException as error:
         message = no_option(error) if isinstance(error, click.NoSuchOption) else error.format_message()
         if not sys.argv[1:]:  # it is the help
-            leave(message, error.exit_code, "", of_words=True)
+            leave(message, error.exit_code, "")
         if context := getattr(error, "ctx", None):
             pause = "" if message.endswith((".", "?")) else ";"
             message = f"{message}{pause} `{context.command_path} --help` lists the options"
-        leave(message, error.exit_code, of_words=True)
+        leave(message, error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if ranks.launched()[1] == 0:
@@ -48,7 +48,7 @@ def main() -> NoReturn:
             os._exit(130)  # every rank, at once: the others may wait for this one in MPI
         sys.exit(130)
     except EesError as error:
-        leave(str(error), error.exit_code, of_words=isinstance(error, ConfigError))
+        leave(str(error), error.exit_code)
     except OSError as error:
         leave(words_of(error), RunFileError.exit_code)
     except MemoryError as error:

@@ -85,7 +85,6 @@ class Clock:
 def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Ranks) -> Record:
     """Return the record with the times of all ranks and the digest of the state."""
     evaluate = ranks.each(record.seconds["evaluate"])
-    ranks.balance(evaluate)
     arrays = {
         **record.arrays,
         "state_sha256": np.array(digest.hex(), "S64"),

@@ -8,8 +8,8 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
-from typing import Any, NoReturn, TypeVar
+from types import FrameType
+from typing import NoReturn, TypeVar
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, PluginError, collective
@@ -98,8 +98,8 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
     name: of the function that the user calls, the same on all ranks
     trains: SIGTERM and SIGUSR1 stop the job, and its state is saved
 
-    Signal handlers and the excepthook are afterwards as before, but after an error `PrintedOnRoot` stays until the next
-    call. With several ranks, an error that only one rank has ends all of them, as in `run`: the others wait for it.
+    Signal handlers and the excepthook are afterwards as before. With several ranks, an error that only one rank has
+    ends all of them, as in `run`: the others wait for it.
     """
     if not _CALLING.acquire(blocking=False):
         raise LaunchError(
@@ -107,7 +107,6 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
             "on_generation and not in a second thread"
         )
     try:
-        PrintedOnRoot.remove()
         with _hooks_restored():
             if trains:
                 process.note_stops()
@@ -117,9 +116,6 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
                 return job(ranks) if ranks.size == 1 else supervise(ranks, job)
             finally:
                 ranks.release()
-    except EesError as error:
-        PrintedOnRoot.set(error)
-        raise
     finally:
         if launched()[0]:
             process.disarm()
@@ -156,7 +152,6 @@ class Program:
     current: "Program | None" = None  # with several ranks; a single process has one for each loop
 
     def __init__(self) -> None:
-        PrintedOnRoot.remove()
         self._hook_before = sys.excepthook
         self.ranks = connect(from_python=True)
         self._hook = sys.excepthook
@@ -221,8 +216,6 @@ class UserLoop:
         except EesError as error:
             if error.collective or self.ranks.size == 1:
                 self.close()
-                if Program.current is None:  # otherwise its own hook ends the job
-                    PrintedOnRoot.set(error)
             raise
 
     @property
@@ -261,44 +254,6 @@ class UserLoop:
         self._program.leave(self._number)
 
 
-class PrintedOnRoot:
-    """The excepthook after an error that all ranks raise: if none catches it, rank 0 prints it, and tells the others.
-
-    A rank that hears nothing prints it, too: rank 0 has caught it. All end as they would have done.
-    """
-
-    def __init__(self) -> None:
-        self.before = sys.excepthook
-
-    def __call__(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        ours = isinstance(error, EesError) and error.collective
-        if not (ours and launched()[1] > 0 and self._heard()):
-            self.before(kind, error, trace)
-        mpi = sys.modules.get("ees_mpi.ranks.mpi")
-        if ours and launched()[1] == 0 and mpi and mpi.CALLS.comm:
-            for other in range(1, mpi.CALLS.comm.size):
-                mpi.CALLS.comm.Isend(b"", other)
-
-    def _heard(self) -> bool:
-        """Return whether rank 0 says that it has printed the error; True if the ranks cannot speak to each other."""
-        mpi: Any = sys.modules.get("ees_mpi.ranks.mpi")
-        comm = mpi.CALLS.comm if mpi else None
-        return not comm or comm.size == 1 or mpi.wait_for(comm.Irecv(bytearray(0), 0), refusal.ROOT_SECONDS)
-
-    @classmethod
-    def set(cls, error: EesError) -> None:
-        """Set the hook if all ranks raise this error."""
-        cls.remove()
-        if error.collective and launched()[0] > 1:
-            sys.excepthook = cls()
-
-    @staticmethod
-    def remove() -> None:
-        """Restore the excepthook at the beginning of the next call: the program has caught the error."""
-        if isinstance(sys.excepthook, PrintedOnRoot):
-            sys.excepthook = sys.excepthook.before
-
-
 class CtrlC(KeyboardInterrupt):
     """SIGINT came to this rank, or SIGUSR1 to a command that cannot save; its argument is the number."""
 
@@ -314,7 +269,7 @@ def _end_at_once(ranks: Ranks, number: int = signal.SIGINT) -> NoReturn:
     if number == signal.SIGUSR1:
         said = "this command was stopped by SIGUSR1 and cannot go on: it begins from zero; more ranks make it shorter"
     signal.signal(number, signal.SIG_IGN)
-    ranks.take_turn()
+    process.let_root_speak(ranks.rank)
     say_on_stderr(f"ees-mpi: {said}\n")
     ranks.abort(128 + number)
 

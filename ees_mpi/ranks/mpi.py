@@ -5,7 +5,6 @@ import contextlib
 import math
 import mmap
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -22,10 +21,8 @@ from ees_mpi.errors import EesError, LaunchError, callers
 from ees_mpi.machine import SHARED_MEMORY, SHARED_PREFIX
 from ees_mpi.ranks import process
 from ees_mpi.ranks.serial import RENEW_SECONDS, Ranks
-from ees_mpi.ranks.slices import Slices
 from ees_mpi.terminal import plain, say_on_stderr, tell
 
-PAUSE = 0.5  # seconds by which rank 0 leaves after the others, if it fails
 POLLS_BEFORE_SLEEP = 200  # of a waiting rank: about 0.1 ms
 MAX_SLEEP = 1e-3
 PATH_BYTES = 256  # of a file of shared memory
@@ -66,7 +63,7 @@ class MpiRanks(Ranks):
         leader = np.array([self.rank])  # of the node: its lowest rank
         self._node.Bcast(leader, 0)
         _, self._node_of, sizes = np.unique(self.each(leader[0]), return_inverse=True, return_counts=True)
-        self.nodes, self._slices = len(sizes), Slices(sizes)
+        self.nodes, self._ranks_before = len(sizes), np.concatenate([[0], np.cumsum(sizes)])  # each node
         self.hosts = [name.decode() for name in self.each(np.array(self._host, "S64"))]
         self._handed_out = 0  # individuals: the node's counter at the beginning of the next `hand_out`
         self._counter = MPI.Win.Allocate_shared(8 if self.node_rank == 0 else 0, 8, comm=self._node)
@@ -77,13 +74,13 @@ class MpiRanks(Ranks):
         self.set_stall_limit(STALL_SECONDS)
 
     def hand_out(self, individuals: Sequence[int]) -> Iterator[int]:
-        """Yield this rank's individuals: each node has a slice by its speed, and a free rank takes the next one of it.
+        """Yield this rank's individuals: each node has a slice by its ranks, and a free rank takes the next one of it.
 
         So no rank of a node is idle for longer than one rollout, even if rollouts end early or cores differ in speed.
         If only some ranks of a node are asked to stop, the others take all its individuals, and none is missing.
         """
         here = self._node_of[self.rank]
-        low, high = self._slices.cut(len(individuals))[here : here + 2].tolist()
+        low, high = (len(individuals) * self._ranks_before[here : here + 2] // self.size).tolist()
         start = low - self._handed_out
         # Each rank counts past the end exactly once, so all ranks know the counter at the next `hand_out`.
         self._handed_out += high - low + self.node_size
@@ -98,9 +95,6 @@ class MpiRanks(Ranks):
         self._counter.Fetch_and_op(one, before, 0, 0, MPI.SUM)
         self._counter.Flush(0)
         return int(before[0])
-
-    def balance(self, seconds: NDArray[np.float64]) -> None:
-        self._slices.balance(np.bincount(self._node_of, seconds) / np.bincount(self._node_of))
 
     def _wait(self, request: Any) -> None:
         """Wait for a non-blocking operation of all ranks; all long waits are here.
@@ -165,14 +159,9 @@ class MpiRanks(Ranks):
     def node_barrier(self) -> None:
         self._wait(self._node.Ibarrier())
 
-    def take_turn(self) -> None:
-        for number in process.settable([signal.SIGTERM]):
-            signal.signal(number, signal.SIG_DFL)
-        time.sleep(process.turn(self.rank, self.node_rank))
-
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an error that only this rank may have; an unexpected one is printed with its traceback."""
-        self.take_turn()
+        process.let_root_speak(self.rank)
         if isinstance(error, EesError):
             self.abort(tell(error, callers(error) if self._from_python else ""))
         trace = "".join(traceback.format_exception(error))
@@ -192,12 +181,8 @@ class MpiRanks(Ranks):
         self._limited = False
 
     def leave(self, code: int) -> NoReturn:
-        """Exit after all ranks are done; only rank 0 exits with `code`, and last, or the launcher kills the others."""
-        pids = self.each(os.getpid())
+        """Exit after all ranks are done; only rank 0 exits with `code`."""
         self.release()
-        if self.is_root and code and self.size > 1:
-            process.END["pause"] = PAUSE
-            process.OUTLAST[:] = pids[self._node_of == self._node_of[0]][1:].tolist()
         sys.exit(code if self.is_root else 0)
 
 

@@ -14,7 +14,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import FrameType
 from typing import Any
 
@@ -25,16 +25,13 @@ START_MINUTES = "EES_MPI_START_MINUTES"  # an environment variable
 DEFAULT_MINUTES = 5.0
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
 STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
-TURN_SECONDS, MAX_TURN = 0.5, 8.0  # between the last messages of two ranks
+ROOT_SECONDS = 2.0  # by which the last message of rank 0 comes before those of others
 READ_SECONDS = 10.0  # that the launcher has for the last message of a rank
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
-WHEN_TERMINATED: list[Callable[[], None]] = []  # called in the handler of SIGTERM
-# The limit for threads and exit handlers of the user's code (0: none), and a pause at the very end.
-END = {"seconds": 1800.0, "pause": 0.0}
+END = {"seconds": 1800.0}  # the limit for threads and exit handlers of the user's code; 0: none
 STREAMS = (1, 2)  # stdout and stderr
-OUTLAST: list[int] = []  # processes of this node that end before that pause
-OUTLAST_SECONDS, LOOK_SECONDS = 10.0, 0.01
+LOOK_SECONDS = 0.01
 PR_SET_PDEATHSIG = 1
 _HANDLERS: dict[int, Any] = {}  # of the stop signals, before they were noted
 
@@ -49,10 +46,10 @@ def launched() -> tuple[int, int, str]:
     return 0, 0, ""
 
 
-def turn(rank: int, node_rank: int) -> float:
-    """Return the seconds before a rank's last message: ranks in their order, high ones by their place on a node."""
-    alone = TURN_SECONDS * rank
-    return alone if alone <= MAX_TURN else MAX_TURN + TURN_SECONDS * (1 + node_rank)
+def let_root_speak(rank: int, seconds: float = ROOT_SECONDS) -> None:
+    """Give rank 0 the time to print an error that all ranks may have, and the launcher to end this one."""
+    if rank:
+        time.sleep(seconds)
 
 
 def begin_start() -> float:
@@ -104,32 +101,6 @@ def end_mpi() -> None:
     if mpi := sys.modules.get("ees_mpi.ranks.mpi"):
         arm(END["seconds"] and END["seconds"] + patience(launched()[1]))  # the stack of a rank that waits says nothing
         mpi.finalize()
-        if END["pause"]:
-            _outlast()
-
-
-def _outlast() -> None:
-    """Wait until the launcher has seen the end of the other ranks, but not for ever.
-
-    If it sees that a rank has failed while others live, it kills these and says so, in lines of its own. A process
-    has its folder in /proc until its parent has asked for its exit code. The pause is for the ranks of other nodes,
-    and for what the launcher then does; on a busy machine it may be still at it, and has not gone to sleep.
-    """
-    deadline = time.monotonic() + OUTLAST_SECONDS
-    while any(os.path.exists(f"/proc/{pid}") for pid in OUTLAST) and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-    time.sleep(END["pause"])
-    while _has_work(os.getppid()) and time.monotonic() < deadline:
-        time.sleep(LOOK_SECONDS)
-
-
-def _has_work(pid: int) -> bool:
-    """Return whether a process runs, or would if a core were free."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] == "R"
-    except OSError:
-        return False
 
 
 def await_reader() -> None:
@@ -208,8 +179,6 @@ def interrupted() -> int:
 def _note(number: int, frame: FrameType | None) -> None:
     again = number == signal.SIGINT and number in NOTED
     NOTED.append(number)
-    for act in [*WHEN_TERMINATED] if number == signal.SIGTERM else ():
-        act()
     if again:
         raise KeyboardInterrupt
 

@@ -59,9 +59,6 @@ class Ranks:
             yield individual
         self._renew_limit()
 
-    def balance(self, seconds: NDArray[np.float64]) -> None:
-        """Let `hand_out` give less to slower nodes; `seconds` [P]: those of each rank for its part of the last time."""
-
     def hand_out_batches(
         self, individuals: Sequence[int], workers: Sequence[int], size: int
     ) -> Iterator[Sequence[int]]:
@@ -214,9 +211,6 @@ class Ranks:
     def _names(self, ranks: Sequence[int]) -> str:
         listed = ", ".join(f"rank {rank} on {self.hosts[rank]}" for rank in ranks[:8])
         return listed + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
-
-    def take_turn(self) -> None:
-        """Wait before a last message that several ranks may have: the lowest one prints it, and ends the others."""
 
     def fail(self, error: BaseException) -> NoReturn:
         """End the job after an unexpected error."""

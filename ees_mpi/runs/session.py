@@ -1,6 +1,5 @@
 """One session of a run: prepare the run file, send it to all ranks, train, close."""
 
-import os
 import shlex
 import time
 from collections.abc import Callable
@@ -15,13 +14,13 @@ from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts,
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, evaluates_mean, uses_torch
 from ees_mpi.generation.state import State
-from ees_mpi.ranks import Ranks, launched, process
+from ees_mpi.ranks import Ranks
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import CountedOutcomes, Progress
 from ees_mpi.runs.start import PreparedRun, PrepareRun, begin_session
 from ees_mpi.store.layout import axis_sizes
-from ees_mpi.terminal import plain, say
+from ees_mpi.terminal import say
 from ees_mpi.training import EvolutionJob, Job, open_job, train
 
 LARGE_TABLE = 2**24  # random numbers: about half a second on one core
@@ -121,37 +120,6 @@ def how_to_continue(path: str | Path) -> str:
     return f"and `ees-mpi resume {shlex.quote(str(path))}` continues the run"
 
 
-class LastWords:
-    """Tells the user on the terminal of mpirun what is saved, if mpirun ends the run.
-
-    After Ctrl-C, Open MPI's mpirun sends SIGTERM to the ranks, discards all that they print, and kills them a moment
-    later. So rank 0 writes to the terminal itself, if mpirun has one on this node.
-    """
-
-    def __init__(self, path: Path, generations: int):
-        self._path, self.generations = path, generations  # generations: that are saved
-
-    def __enter__(self) -> "LastWords":
-        if launched()[0]:
-            process.WHEN_TERMINATED.append(self.say)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        process.WHEN_TERMINATED.clear()
-
-    def say(self) -> None:
-        """Write the line, once."""
-        process.WHEN_TERMINATED.clear()
-        line = f"ees-mpi: interrupted; at least {self.generations} generations are saved, {how_to_continue(self._path)}"
-        with suppress(OSError):
-            terminal = os.open(f"/proc/{os.getppid()}/fd/2", os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
-            try:
-                if os.isatty(terminal):
-                    os.write(terminal, f"\n{plain(line)}\n".encode())
-            finally:
-                os.close(terminal)
-
-
 def _check_there(ranks: Ranks, prepared: PreparedRun | None) -> None:
     """Raise a RunFileError on all ranks if somebody has removed the run file: its generations are not saved."""
     with ranks.together():
@@ -192,11 +160,9 @@ def _train(
     if isinstance(job, EvolutionJob) and not shown.has_bar:  # the first one may take minutes, and no pace is known yet
         total = job.config.population.size + evaluates_mean(job.config, state.generation)
         job.outcomes = CountedOutcomes(ranks, total, f"generation {state.generation + 1}")
-    words = LastWords(prepared.path, state.generation)
-    with shown, words, tensorboard.curves(curves, writer.path, state.generation) as draw:
+    with shown, tensorboard.curves(curves, writer.path, state.generation) as draw:
 
         def report(record: Record) -> None:
-            words.generations = record.generation + 1
             shown.update(record)
             draw(record)
             if callback:

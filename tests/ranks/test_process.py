@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +15,7 @@ from support.own_tasks import Waves
 from support.program import CHECKOUT, TESTS, TINY, ees, environment, python, run, sets
 
 import ees_mpi
-from ees_mpi.errors import LaunchError, collective
+from ees_mpi.errors import LaunchError
 from ees_mpi.ranks import Ranks, launch, process, refusal
 from ees_mpi.registry.plugins import forget
 
@@ -124,12 +125,6 @@ def test_a_process_that_a_task_forks_ends_by_sigterm_and_with_its_parent() -> No
     assert found == [signal.SIG_DFL, signal.SIG_IGN, signal.SIG_IGN, signal.SIGKILL]
 
 
-def test_last_messages_come_one_after_the_other_also_above_rank_16() -> None:
-    order = [process.turn(rank, rank % 8) for rank in range(17)]
-    assert order == sorted(set(order))
-    assert process.turn(4999, 0) > order[-1] and process.turn(4999, 1) > process.turn(4998, 0)
-
-
 def test_exit_without_a_code_inside_a_job_does_not_look_like_success() -> None:
     with pytest.raises(RuntimeError, match=r"called exit\(\)"):
         launch.supervise(Ranks(), lambda ranks: sys.exit())
@@ -167,49 +162,22 @@ def test_a_rank_that_ends_the_job_waits_until_its_pipes_are_empty_but_not_for_ev
     assert patient.said == b"a last message" and patient.now < process.READ_SECONDS <= lost.now
 
 
-@pytest.mark.parametrize("hears", [False, True], ids=["rank 0 has caught it", "rank 0 prints it"])
-def test_an_error_that_all_ranks_raise_is_printed_by_rank_0_or_else_by_each(
-    hears: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_rank_that_is_refused_alone_says_so_and_ends_the_others(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    printed: list[str] = []
-    calls = SimpleNamespace(comm=SimpleNamespace(size=2, Irecv=lambda buffer, root: root))
-    mpi = SimpleNamespace(CALLS=calls, wait_for=lambda request, seconds: hears)
-    monkeypatch.setitem(sys.modules, "ees_mpi.ranks.mpi", mpi)
-    monkeypatch.setattr(launch, "launched", lambda: (2, 1, "mpirun"))
-    monkeypatch.setattr(sys, "excepthook", before := lambda kind, error, trace: printed.append(str(error)))
-    launch.PrintedOnRoot.set(error := collective(LaunchError("all")))
-    for raised in (error, LaunchError("one"), ValueError("mine")):
-        sys.excepthook(type(raised), raised, None)
-    assert printed == ["all"] * (not hears) + ["one", "mine"]
-    launch.PrintedOnRoot.remove()  # the program has caught it
-    assert sys.excepthook is before
-
-
-def test_a_rank_that_is_refused_alone_says_so_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr(refusal, "time", SimpleNamespace(sleep=slept.append))
-    monkeypatch.setattr(process, "settable", lambda signals: [])
-    names = (name for each in process.LAUNCHERS for name in each[:2])
-    for name in (*names, "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"):
+    monkeypatch.setattr(process, "time", SimpleNamespace(sleep=slept.append, monotonic=time.monotonic))
+    for name in (name for each in process.LAUNCHERS for name in each[:2]):
         monkeypatch.delenv(name, raising=False)
-    assert refusal.await_root(2, of_words=False) == "" and slept == []
-    for size, rank, place in (("PMI_SIZE", "PMI_RANK", "1"), ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "0")):
-        for name, value in {size: "4", rank: "1", "SLURM_LOCALID": place}.items():
-            monkeypatch.setenv(name, value)
-        assert refusal.await_root(2, of_words=False).startswith("rank 1 on ") and slept.pop() > refusal.ROOT_SECONDS
-        monkeypatch.delenv(size)
-    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "4")
-    for place, of_words in (("0", True), ("1", False)):  # srun: rank 0, or another rank of this node prints it
-        monkeypatch.setenv("SLURM_LOCALID", place)
-        with pytest.raises(SystemExit):
-            refusal.await_root(2, of_words)
     source, target = os.pipe()
-    monkeypatch.setenv("PMI_SIZE", "8")
-    monkeypatch.setenv("PMI_FD", str(target))
     with open(source, "rb", 0) as told, open(target, "wb", 0):
-        with pytest.raises(SystemExit, match="3"):
-            refusal.end_start(3)
-        assert told.read(100) == b"cmd=abort exitcode=3\n"
+        for rank, who in (("0", "ees-mpi: wrong"), ("1", "ees-mpi: rank 1 on ")):
+            for name, value in {"PMI_SIZE": "8", "PMI_RANK": rank, "PMI_FD": str(target)}.items():
+                monkeypatch.setenv(name, value)
+            with pytest.raises(SystemExit, match="3"):
+                refusal.leave("wrong", 3)
+            assert capfd.readouterr().err.startswith(who) and told.read(100) == b"cmd=abort exitcode=3\n"
+    assert slept == [refusal.START_SECONDS]  # rank 0 may have the same error, and prints it at once
 
 
 def test_a_package_that_cannot_be_imported_is_told_once_and_no_rank_waits(tmp_path: Path) -> None:

@@ -1,10 +1,6 @@
 """Progress is a bar on a terminal and in a notebook, and a line every few seconds in a log file and under mpirun."""
 
 import io
-import os
-import shlex
-import signal
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,29 +53,6 @@ def test_a_run_says_what_it_does_before_the_first_generation_is_done(
     table, begin = said[0].splitlines()
     assert "5,000 random numbers" in table
     assert "generations 0 to 6" in begin and "1 rank" in begin and "20 rollouts" in begin
-
-
-def test_the_terminal_of_mpirun_gets_the_last_words_of_a_run_that_it_ends(
-    tiny: Callable[..., Config], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """After Ctrl-C, mpirun itself shows nothing of what its ranks print."""
-    reader, terminal = os.openpty()
-    os.set_blocking(reader, False)
-    out = tmp_path / "my run.h5"
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stderr=terminal) as mpirun:
-        monkeypatch.setattr(os, "getppid", lambda: mpirun.pid)
-        monkeypatch.setattr(session, "launched", lambda: (1, 0, "mpirun"))
-        with pytest.raises(ees_mpi.Interrupted, match="by SIGTERM; 3 generations are saved") as stopped:
-            ees_mpi.train(
-                tiny("interference-maxvar", "run.fsync=false"),
-                out,
-                on_generation=lambda record: record.generation == 2 and os.kill(os.getpid(), signal.SIGTERM),
-            )
-        said = os.read(reader, 10_000).decode()
-    how = f"3 generations are saved, and `ees-mpi resume {shlex.quote(str(out))}` continues the run"
-    assert said.strip() == f"ees-mpi: interrupted; at least {how}" and how in str(stopped.value)
-    os.close(reader)
-    os.close(terminal)
 
 
 def test_the_speed_is_said_as_people_say_it() -> None:

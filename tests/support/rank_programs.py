@@ -22,12 +22,6 @@ def gathers(world: Ranks) -> str:
     for count in (11, 0, 3, 40):
         index = np.array(list(world.hand_out(range(count))), np.int64)
         np.testing.assert_array_equal(world.allgather_by_index(index, index * 10, count), np.arange(count) * 10)
-    slow = np.array([host == world.hosts[0] for host in world.hosts])
-    world.balance(1.0 + slow)  # the first node took twice as long for the 40
-    index = np.array(list(world.hand_out(range(40))), np.int64)
-    np.testing.assert_array_equal(world.allgather_by_index(index, index, 40), np.arange(40))
-    taken = world.allgather(np.array([len(index)]))
-    assert world.nodes == 1 or taken[slow].sum() < 40 * slow.mean()
     counts = [len(share) for share in world.shares(5)]
     blocks = np.array(world.shares(5)[world.rank], np.int64)
     np.testing.assert_array_equal(world.allgather(blocks, counts), np.arange(5))
