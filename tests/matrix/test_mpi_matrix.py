@@ -143,10 +143,10 @@ except ees_mpi.ConfigError:
 """
 
 
-@pytest.mark.parametrize(("caught", "printed"), [("none", 1), ("1", 1), ("0", 1), ("01", 0)])
-def test_an_error_that_all_ranks_raise_is_printed_once_also_if_rank_0_catches_it(
-    caught: str, printed: int, library: Library
+@pytest.mark.parametrize(("caught", "raised"), [("none", 2), ("1", 1), ("0", 1), ("01", 0)])
+def test_an_error_that_all_ranks_raise_is_printed_also_if_rank_0_catches_it(
+    caught: str, raised: int, library: Library
 ) -> None:
     ended = library.python(Path("-c"), CAUGHT, caught, ranks=2)
-    assert (ended.returncode != 0) == bool(printed), ended.stderr
-    assert ended.stderr.count("ConfigError: preset: unknown name") == printed, ended.stderr
+    assert (ended.returncode != 0) == bool(raised), ended.stderr
+    assert min(raised, 1) <= ended.stderr.count("ConfigError: preset: unknown name") <= raised, ended.stderr
