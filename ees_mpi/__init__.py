@@ -14,11 +14,10 @@ The map of the package. A module or folder imports only from lines below its own
     generation/      the parts that the generations of all methods share: state, evaluation, rows for the ranks, results
     store/           the run file: layout, journal, HDF5, reader, writer, lock
     config/          the typed config, its keys, its changes; the method of evolution strategies; sweeps
-    objectives/ populations/ optimizers/ scg/         the parts of evolution strategies; stochastic computation graphs
+    strategy/        the algorithm: objectives, populations, optimizers, kernel sums, stochastic computation graphs
     envs.py          registers our robots with Gymnasium when it is imported
     tasks/           interference, custom, locomotion, and one folder per engine
-    policies.py density.py                            networks; Gaussian kernel sums
-    contracts/       the Protocols and base classes of all parts, a module for each kind
+    policies.py      networks
     noise.py         random streams, and the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py
     outcomes.py      draws and outcomes of a generation; the types of their arrays
@@ -38,8 +37,8 @@ if TYPE_CHECKING:
     from ees_mpi.commands.api import adapt, load_config, measure, presets, sample, signal, train
     from ees_mpi.commands.shelf import shelf
     from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TaskError, TrustError
-    from ees_mpi.objectives.arrays import maxent_weights, maxvar_weights
     from ees_mpi.store.reader import Run, open_run
+    from ees_mpi.strategy.objectives.arrays import maxent_weights, maxvar_weights
 
 # The public names of each module. They are imported when used, so that `ees-mpi` can set thread counts before
 # anything loads numpy, and so that reading a run needs no MPI.
@@ -48,7 +47,7 @@ _NAMES = {
     "store.reader": ("Run", "open_run"),
     "commands.api": ("adapt", "load_config", "measure", "presets", "sample", "signal", "train"),
     "ask_tell": ("Strategy",),
-    "objectives.arrays": ("maxent_weights", "maxvar_weights"),
+    "strategy.objectives.arrays": ("maxent_weights", "maxvar_weights"),
     "commands.shelf": ("shelf",),
 }
 

@@ -30,14 +30,14 @@ from ees_mpi.generation.results import Clock, Record, check_enough, describe, ga
 from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.generation.state import State, state_of
 from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
-from ees_mpi.populations.diagonal import Diagonal
-from ees_mpi.populations.mixture import Mixture
-from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry.search import searching
 from ees_mpi.runs.broadcast import as_on_root, read_on_root
 from ees_mpi.runs.computing import computing
 from ees_mpi.runs.loops import NO_END, Recording, config_of, reopen_loop
+from ees_mpi.strategy.populations.diagonal import Diagonal
+from ees_mpi.strategy.populations.mixture import Mixture
+from ees_mpi.strategy.populations.normal import Normal
 from ees_mpi.training import commit
 from ees_mpi.update import Update
 

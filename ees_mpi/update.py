@@ -16,11 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config, Evolution
-from ees_mpi.contracts import Objective, Optimizer, Population
 from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise, NoiseTable, shared_table, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.strategy.objectives.base import Objective
+from ees_mpi.strategy.optimizers.base import Optimizer
+from ees_mpi.strategy.populations.base import Population
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,13 @@ import ees_mpi
 from ees_mpi import TaskError
 from ees_mpi.config import load
 from ees_mpi.generation import results
-from ees_mpi.objectives.maxent import MaxEnt
-from ees_mpi.objectives.maxvar import MaxVar
-from ees_mpi.optimizers.adam import Adam
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.lock import path_of
 from ees_mpi.store.writer import RunWriter
+from ees_mpi.strategy.objectives.maxent import MaxEnt
+from ees_mpi.strategy.objectives.maxvar import MaxVar
+from ees_mpi.strategy.optimizers.adam import Adam
 from ees_mpi.tasks.interference import pattern
 
 NOISE = {"noise": {"size": 5000}, "run": {"fsync": False}}
@@ -273,7 +273,7 @@ def test_the_draw_as_data_gives_the_individuals_of_ask_and_tell_is_the_same(
 
 
 OWN_POPULATION = """
-from ees_mpi.populations.normal import Normal
+from ees_mpi.strategy.populations.normal import Normal
 
 class Own(Normal, frozen=True):
     components: int = 1

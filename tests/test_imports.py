@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from support.program import command, run, sets
 
-UNUSED_ROOMS = ("analysis", "maml", "scg", "tasks.gymnasium", "tasks.mujoco", "tasks.custom", "ranks.mpi")
+UNUSED_ROOMS = ("analysis", "maml", "strategy.scg", "tasks.gymnasium", "tasks.mujoco", "tasks.custom", "ranks.mpi")
 UNUSED = {"torch", "matplotlib", "scipy", "gymnasium", "mujoco", "imageio", "PIL", "xarray", "pandas", "mpi4py"}
 CONFIGS = """
 from ees_mpi import cli, config
 from ees_mpi.runs import session
-from ees_mpi.objectives import OBJECTIVES
+from ees_mpi.strategy.objectives import OBJECTIVES
 tasks = [config.load(name).task for name in config.preset_names()]
 sizes = [(task.parameters, task.behavior_dim) for task in (*tasks, config.load("ant-es", ["task.engine=mujoco"]).task)]
 OBJECTIVES.build({"name": "custom", "function": "no.such:function"})

@@ -8,7 +8,7 @@ import pytest
 from support import oracle, own_functions
 
 import ees_mpi
-from ees_mpi.populations import diagonal
+from ees_mpi.strategy.populations import diagonal
 
 NORMAL = {"name": "normal", "size": 30, "std": 0.1}
 ODD = {"name": "normal", "size": 31, "std": 0.1, "antithetic": False}

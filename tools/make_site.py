@@ -34,9 +34,13 @@ NAMES = {  # the names of the API, by heading
     "Your own loop": ("Strategy", "maxent_weights", "maxvar_weights"),
     "Train, measure and adapt": ("train", "measure", "adapt", "sample", "signal", "presets", "load_config", "shelf"),
     "Run files": ("open_run", "Run"),
-    "Plugins": tuple(
-        f"contracts.{name}"
-        for name in ("Evaluator", "TaskPlugin", "PolicyPlugin", "Objective", "PopulationPlugin", "OptimizerPlugin")
+    "Plugins": (
+        "tasks.rollouts.Rollouts",
+        "tasks.base.TaskPlugin",
+        "tasks.base.PolicyPlugin",
+        "strategy.objectives.base.Objective",
+        "strategy.populations.base.PopulationPlugin",
+        "strategy.optimizers.base.OptimizerPlugin",
     ),
     "Errors": ("EesError", "ConfigError", "RunFileError", "TaskError", "TrustError", "LaunchError", "Interrupted"),
 }

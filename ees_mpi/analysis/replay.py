@@ -21,7 +21,6 @@ from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import on_cpu, sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
 from ees_mpi.commands.verify import differences, repeat
-from ees_mpi.contracts import Drawable, Evaluator, Limbed, Placed, View
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
 from ees_mpi.files import check_writable
 from ees_mpi.generation.packing import pack
@@ -32,6 +31,7 @@ from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.runs.progress import Counter
 from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
+from ees_mpi.tasks.rollouts import Drawable, Limbed, Placed, Rollouts, View
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
@@ -227,14 +227,14 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
         )
 
 
-def evaluate(run: Run, evaluator: Evaluator, choice: Choice) -> Replayed:
+def evaluate(run: Run, evaluator: Rollouts, choice: Choice) -> Replayed:
     """Evaluate one individual, or a mean, again."""
     g, i = choice.generation, choice.individual
     again = repeat(run, evaluator, g, i) if i is not None else _repeat_mean(run, evaluator, g, choice.component)
     return Replayed(choice, again, [] if again.same else differences(run, g))
 
 
-def _repeat_mean(run: Run, evaluator: Evaluator, g: int, component: int) -> Repeated:
+def _repeat_mean(run: Run, evaluator: Rollouts, g: int, component: int) -> Repeated:
     """Evaluate a mean; the file has the outcome of the first mean if it was evaluated during training."""
     if g == run.generations:
         state = State.from_arrays(run.state_arrays())

@@ -28,13 +28,13 @@ from ees_mpi.analysis.replay import LOGGED, Choice, Replayed, evaluate, film, re
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import summarize, task_name
 from ees_mpi.config import Config
-from ees_mpi.contracts import Drawable, Limbed, View
 from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.outcomes import Floats
 from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
 from ees_mpi.tasks.interference import OPTIMUM, Interference
+from ees_mpi.tasks.rollouts import Drawable, Limbed, View
 from ees_mpi.terminal import clock
 
 SIZE = (320, 240)  # of a picture that an environment draws

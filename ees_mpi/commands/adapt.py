@@ -21,7 +21,6 @@ from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offsp
 from ees_mpi.commands.requests import AdaptRequest, changes_of, check_same
 from ees_mpi.commands.shelf import output_beside
 from ees_mpi.config import Config
-from ees_mpi.contracts import Say, Task
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import replaced
 from ees_mpi.generation.evaluation import Evaluation, from_starts
@@ -36,7 +35,9 @@ from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import fold
 from ees_mpi.store.reader import read_arrays
 from ees_mpi.store.safety import format_of
+from ees_mpi.tasks.base import Task
 from ees_mpi.tasks.locomotion import PolicyTask, across, angle_of, direction_name
+from ees_mpi.tasks.rollouts import Say
 
 FORMAT = "ees_mpi adaptation"
 ROLLOUTS = "task.rollouts"

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.commands.arguments import check_committed, counted
-from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_new, check_writable, written
 from ees_mpi.outcomes import Singles
@@ -20,6 +19,7 @@ from ees_mpi.policies import MLP, parameter_count
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store.reader import Run
+from ees_mpi.tasks.base import Task
 from ees_mpi.tasks.locomotion import PolicyTask
 
 VECTORS = ("behavior_variance", "mean_behavior", "objective_value")  # metrics with several numbers per generation

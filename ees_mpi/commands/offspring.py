@@ -22,7 +22,6 @@ from ees_mpi.commands import shelf
 from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, check_same, policy_of
 from ees_mpi.config import Config
-from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
 from ees_mpi.files import check_folder, check_new, check_writable, replaced
 from ees_mpi.foreign import policy_fit
@@ -34,7 +33,6 @@ from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes
-from ees_mpi.populations.diagonal import RANGE, Diagonal
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.search import beside
@@ -46,6 +44,8 @@ from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import journal
 from ees_mpi.store.safety import check_ours
 from ees_mpi.store.writer import RunWriter
+from ees_mpi.strategy.populations.diagonal import RANGE, Diagonal
+from ees_mpi.tasks.rollouts import Say
 
 ENGINE_KEYS = ("task.engine", "task.device")
 STDS = (0.01, 0.02, 0.05)  # of `measure`, for policies of other programs

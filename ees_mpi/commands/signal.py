@@ -33,16 +33,17 @@ from ees_mpi.commands.offspring import AS_IT_IS_NOW
 from ees_mpi.commands.requests import SignalRequest, check_same
 from ees_mpi.commands.verify import UPDATED, learned_after, logged_outcomes, spaced
 from ees_mpi.config import Evolution
-from ees_mpi.contracts import Memory, Objective, Population
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation.state import State
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.runs.broadcast import open_on_ranks
 from ees_mpi.store.reader import Run, is_study
+from ees_mpi.strategy.objectives import OBJECTIVES
+from ees_mpi.strategy.objectives.base import Memory, Objective
+from ees_mpi.strategy.populations.base import Population
 from ees_mpi.update import Update
 
 Indices = NDArray[np.int64]

@@ -18,7 +18,6 @@ from ees_mpi import machine
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.offspring import outcomes_of
 from ees_mpi.config import Evolution
-from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
 from ees_mpi.generation.evaluation import Evaluation, Work, call_of
 from ees_mpi.generation.packing import pack
@@ -33,6 +32,7 @@ from ees_mpi.registry.plugins import sources
 from ees_mpi.runs.broadcast import open_on_ranks
 from ees_mpi.store.layout import BY_START
 from ees_mpi.store.reader import Run, is_study
+from ees_mpi.tasks.rollouts import Rollouts, RowsRollouts
 from ees_mpi.update import Update
 
 UPDATED = ("population", "objective", "optimizer")  # sections whose code computes an update
@@ -41,12 +41,12 @@ INDIVIDUALS = 32
 NO_GPU = "a generation was evaluated on a GPU, and this job has none"
 
 
-def repeat(run: Run, evaluator: Evaluator, generation: int, index: int) -> Repeated:
+def repeat(run: Run, evaluator: Rollouts, generation: int, index: int) -> Repeated:
     """Rebuild an individual from the file, and evaluate it as in the run."""
     observe = bool(observed(run.config, generation)[index])
     statistics = run.observation_statistics(generation)
     with located(f"generation {generation}"):
-        if isinstance(evaluator, RowsEvaluator):
+        if isinstance(evaluator, RowsRollouts):
             call = call_of(index, evaluator.rows, run.config)
             rows = np.stack([run.individual(generation, member) for member in call])
             outcome = outcomes_of_call(evaluator, run.config, generation, call, rows)[index - call[0]]

@@ -17,15 +17,17 @@ from typing import Any
 import tomli_w
 
 from ees_mpi.config.changes import change, make_room
+from ees_mpi.config.method import Method
 from ees_mpi.config.methods import METHODS, Evolution
 from ees_mpi.config.settings import FREE_ON_RESUME, MAX_INTEGER, NoiseSettings, RunSettings
-from ees_mpi.contracts import Method, Population, Task
 from ees_mpi.errors import ConfigError, before_rollouts
-from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import convert, flat, leaves, search, unknown
 from ees_mpi.registry.marks import FromFile, builtins, mapped, refusal, trusted
 from ees_mpi.registry.toml import Setting, tables
+from ees_mpi.strategy.populations import POPULATIONS
+from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.base import Task
 
 __all__ = ["FREE_ON_RESUME", "METHODS", "Evolution"]  # of its modules
 

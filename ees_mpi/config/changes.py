@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 
 from ees_mpi.config.methods import METHODS
-from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.optimizers import OPTIMIZERS
-from ees_mpi.populations import POPULATIONS
 from ees_mpi.registry import Family
 from ees_mpi.registry.toml import Setting, apply, tables
+from ees_mpi.strategy.objectives import OBJECTIVES
+from ees_mpi.strategy.optimizers import OPTIMIZERS
+from ees_mpi.strategy.populations import POPULATIONS
 from ees_mpi.tasks import TASKS
 
 FAMILIES = {family.kind: family for family in (TASKS, POPULATIONS, OBJECTIVES, OPTIMIZERS)}

@@ -8,13 +8,15 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Field, Method, Population, Task
+from ees_mpi.config.method import Field, Method
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Arrays, Bandwidth
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Count, Part, convert, key, part_settings
 from ees_mpi.registry.plugins import calling
+from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks import TASKS
+from ees_mpi.tasks.base import Task
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 

@@ -5,13 +5,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ees_mpi.config.maml import Maml
-from ees_mpi.contracts import Field, Method, Objective, Optimizer, Population, Task
+from ees_mpi.config.method import Field, Method
 from ees_mpi.errors import ConfigError, before_rollouts
-from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.optimizers import OPTIMIZERS
 from ees_mpi.outcomes import Arrays, Bandwidth
-from ees_mpi.populations import POPULATIONS
-from ees_mpi.populations.custom import more_learned, try_update
+from ees_mpi.strategy.objectives import OBJECTIVES
+from ees_mpi.strategy.objectives.base import Objective
+from ees_mpi.strategy.optimizers import OPTIMIZERS
+from ees_mpi.strategy.optimizers.base import Optimizer
+from ees_mpi.strategy.populations import POPULATIONS
+from ees_mpi.strategy.populations.base import Population
+from ees_mpi.strategy.populations.custom import more_learned, try_update
+from ees_mpi.tasks.base import Task
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import BatchEvaluator, Evaluator, RowsEvaluator, Say, Task
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.generation import rollouts
 from ees_mpi.generation.rollouts import Statistics
 from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays, Batch, Draw, Outcome, Singles
 from ees_mpi.ranks import Ranks, gpus
+from ees_mpi.tasks.base import Task
+from ees_mpi.tasks.rollouts import BatchRollouts, Rollouts, RowsRollouts, Say
 from ees_mpi.terminal import say
 
 Robots = TypeVar("Robots")
@@ -43,8 +44,8 @@ class Evaluation:
     def __init__(self, config: Config, noise: Noise, ranks: Ranks, device: str | None = None):
         """Open the task; `device`: "cpu" or "cuda" instead of the config's."""
         self.config, self.noise, self.ranks = config, noise, ranks
-        self._evaluator: Evaluator | None = None
-        self._batches: BatchEvaluator | None = None
+        self._evaluator: Rollouts | None = None
+        self._batches: BatchRollouts | None = None
         self.device, self._drivers = choose_device(config, ranks, device or config.task.device or "cpu")
         self.described = gpus.describe(ranks, self._drivers)
         with ranks.together(), before_rollouts():
@@ -56,7 +57,7 @@ class Evaluation:
             else:
                 self._batches = opened_on_gpu(ranks, self._drivers, self._open_batches)
 
-    def _open_batches(self, say: Say) -> BatchEvaluator:
+    def _open_batches(self, say: Say) -> BatchRollouts:
         population, table = self.config.population, self.noise.row(0, self.noise.size)
         wanted = -(-population.size // len(self._drivers)) * self.config.task.rollouts
         return self.config.task.open_batches(self.config.run.seed, table, wanted, population.antithetic, say)
@@ -69,7 +70,7 @@ class Evaluation:
         evaluator = self._evaluator
         if evaluator is None:
             self._run_batches(missing, partial(self._batch, work, generation), work.statistics, into)
-        elif isinstance(evaluator, RowsEvaluator):
+        elif isinstance(evaluator, RowsRollouts):
             self._run_rows(evaluator, work, missing, into, generation)
         else:
             for index in self.ranks.hand_out(missing):
@@ -80,7 +81,7 @@ class Evaluation:
     @property
     def rows(self) -> int:
         """The individuals that one call evaluates on a CPU, at most."""
-        return self._evaluator.rows if isinstance(self._evaluator, RowsEvaluator) else 1
+        return self._evaluator.rows if isinstance(self._evaluator, RowsRollouts) else 1
 
     def _parameters(self, work: Work, index: int) -> Singles:
         if index == self.config.population.size:
@@ -88,7 +89,7 @@ class Evaluation:
         return self.config.population.individual(work.learned, work.draw, index, self.noise)
 
     def _run_rows(
-        self, evaluator: RowsEvaluator, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int
+        self, evaluator: RowsRollouts, work: Work, missing: Sequence[int], into: dict[int, Outcome], generation: int
     ) -> None:
         """Evaluate whole calls: those with a missing individual, with all of their rows."""
         wanted = frozenset(missing)
@@ -159,7 +160,7 @@ class Evaluation:
 
 
 def call_of(index: int, rows: int, config: Config) -> range:
-    """Return the individuals that a RowsEvaluator evaluates in the same call as one of them; the mean is alone."""
+    """Return the individuals that a RowsRollouts evaluates in the same call as one of them; the mean is alone."""
     size = config.population.size
     first = index if index == size else index - index % rows
     return range(first, index + 1 if index == size else min(first + rows, size))

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.config import Config
-from ees_mpi.density import entropy
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import MAX_BEHAVIOR, Arrays, Bandwidth, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
+from ees_mpi.strategy.density import entropy
 
 
 class Unfinished(Exception):

@@ -1,7 +1,7 @@
 """The rollouts of an individual: one, or `task.rollouts` = K, of which the outcome is the mean.
 
 With K > 1 each rollout has its own seed, which depends on the seed of the task, the generation, the individual and the
-number of the rollout only. The individuals of one call of a RowsEvaluator share the seeds of the first of them. The key
+number of the rollout only. The individuals of one call of a RowsRollouts share the seeds of the first of them. The key
 `task.starts` says which individuals and generations share their seeds.
 """
 
@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import Evaluator, RowsEvaluator
 from ees_mpi.errors import TaskError
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.tasks.rollouts import Rollouts, RowsRollouts
 
 Statistics = tuple[Floats, Floats]  # mean and standard deviation of the observations
 
 
 def outcome_of(
-    evaluator: Evaluator,
+    evaluator: Rollouts,
     config: Config,
     generation: int,
     index: int,
@@ -35,7 +35,7 @@ def outcome_of(
 
 
 def outcomes_of_call(
-    evaluator: RowsEvaluator, config: Config, generation: int, call: range, parameters: Singles
+    evaluator: RowsRollouts, config: Config, generation: int, call: range, parameters: Singles
 ) -> list[Outcome]:
     """Return the outcomes of the individuals [n, D] of one call."""
     repeats = [evaluator.evaluate_rows(call, parameters) for _ in seeded(evaluator, config, generation, call[0])]

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import NoisyWalks, Task, Walked
 from ees_mpi.generation.evaluation import opened_on_gpu
 from ees_mpi.generation.results import evaluates_mean
 from ees_mpi.generation.state import State
@@ -23,7 +22,9 @@ from ees_mpi.maml.outer import parts
 from ees_mpi.maml.rollouts import Pairs, TaskRollouts, direction_of, draws, maml_of, theta_of
 from ees_mpi.outcomes import Draw, Outcome, Singles
 from ees_mpi.ranks import Ranks
+from ees_mpi.tasks.base import Task
 from ees_mpi.tasks.locomotion import along
+from ees_mpi.tasks.rollouts import NoisyWalks, Walked
 
 
 class GpuTasks:
@@ -82,7 +83,7 @@ class GpuTasks:
 
 
 def opener(task: Task) -> Any:
-    """Return the function of a task that opens `contracts.NoisyWalks` on a GPU; None: the task has none."""
+    """Return the function of a task that opens `tasks.rollouts.NoisyWalks` on a GPU; None: the task has none."""
     return getattr(task, "open_walks", None)
 
 

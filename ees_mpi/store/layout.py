@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ees_mpi.config import Config
-from ees_mpi.contracts import Field
+from ees_mpi.config.method import Field
 from ees_mpi.store.records import Columns
 
 FORMAT = "ees_mpi run"

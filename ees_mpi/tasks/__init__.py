@@ -1,4 +1,4 @@
-"""Tasks: they turn parameters into outcomes. A task is a section of the config; see `contracts.Task`."""
+"""Tasks: they turn parameters into outcomes. A task is a section of the config; see `tasks.base.Task`."""
 
 from ees_mpi.registry import Family
 

@@ -1,9 +1,9 @@
 """A task that a user writes: `task.function = "package.module:Task"`.
 
-`Task(**settings)` needs the members of `contracts.TaskPlugin`: `parameters`, `behavior_dim`, `initial(generator)` and
-`open(seed)`, which returns an `ees_mpi.contracts.Evaluator`. Optional: `observation_dim` (0 by default),
-`device` and `open_batches` for GPUs (see `contracts.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film
-it. MAML also needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.contracts.Walker`. See
+`Task(**settings)` needs the members of `tasks.base.TaskPlugin`: `parameters`, `behavior_dim`, `initial(generator)` and
+`open(seed)`, which returns an `ees_mpi.tasks.rollouts.Rollouts`. Optional: `observation_dim` (0 by default),
+`device` and `open_batches` for GPUs (see `tasks.base.Task`), and `film(seed, view)`, so that `ees-mpi replay` can film
+it. MAML also needs `layers`, `steps` and `walker(seed)`, which returns an `ees_mpi.tasks.rollouts.Walker`. See
 `jobs/examples/own_task.py`.
 """
 
@@ -13,12 +13,13 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, Drawable, Evaluator, Limbed, Task, View, Walker
 from ees_mpi.errors import ConfigError, PluginError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import Guard, calling, make_once
-from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, Share, StartsOrNone, place_numbers
+from ees_mpi.tasks.base import Task
+from ees_mpi.tasks.keys import Axes, Deterministic, ResetSeed, RolloutCount, Share, StartsOrNone, place_numbers
+from ees_mpi.tasks.rollouts import BatchRollouts, Drawable, Limbed, Rollouts, View, Walker
 
 KEY = "task.function"
 
@@ -85,7 +86,7 @@ class CustomTask(Task, frozen=True):
 
     def open_batches(
         self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Callable[[str], None]
-    ) -> BatchEvaluator:
+    ) -> BatchRollouts:
         """Return the user's batch evaluator."""
         return Guard(self.task.open_batches(self.start_seed(seed), noise, wanted, antithetic, say), self.own_code)
 
@@ -101,7 +102,7 @@ class CustomTask(Task, frozen=True):
         with calling(self.own_code, "initial()"):
             return np.asarray(self.task.initial(generator), np.float32)
 
-    def open(self, seed: int) -> Evaluator:
+    def open(self, seed: int) -> Rollouts:
         return self._evaluator(self.task.open(self.start_seed(seed)), self.task.open)
 
     def check(self) -> None:

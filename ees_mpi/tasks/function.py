@@ -11,12 +11,12 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Task
 from ees_mpi.errors import ConfigError, PluginError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, function
-from ees_mpi.tasks.base import Axes, Deterministic, ResetSeed, RolloutCount, StartsOrNone, place_numbers
+from ees_mpi.tasks.base import Task
+from ees_mpi.tasks.keys import Axes, Deterministic, ResetSeed, RolloutCount, StartsOrNone, place_numbers
 
 KEY = "task.function"
 ROWS = 64  # individuals of a batch

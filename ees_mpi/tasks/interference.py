@@ -10,9 +10,9 @@ from typing import Annotated
 
 import numpy as np
 
-from ees_mpi.contracts import Task
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.registry import key
+from ees_mpi.tasks.base import Task
 
 OPTIMUM = 2.5 * math.pi
 

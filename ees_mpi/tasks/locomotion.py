@@ -12,14 +12,15 @@ from typing import Annotated, Any, ClassVar, Protocol
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Policy, Say, Task, View, Walker
 from ees_mpi.errors import ConfigError, located
 from ees_mpi.outcomes import Floats, Outcome, Singles
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import Count, key
 from ees_mpi.registry.plugins import once
-from ees_mpi.tasks.base import Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate
+from ees_mpi.tasks.base import Policy, Task
+from ees_mpi.tasks.keys import Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate
 from ees_mpi.tasks.plugin_policy import CheckedPolicy
+from ees_mpi.tasks.rollouts import BatchRollouts, NoisyWalks, Say, View, Walker
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
@@ -200,7 +201,7 @@ class WalkingTask(PolicyTask, frozen=True):
     def lacks_for_gpu(self) -> str:
         return self._engine().lacks_for_gpu()
 
-    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
 
@@ -224,7 +225,7 @@ class WalkingRobot(CheckedWalker, Protocol):
 
     @property
     def step_seconds(self) -> float: ...  # simulated seconds of one step
-    def limbs(self) -> Floats: ...  # see `contracts.Limbed`
+    def limbs(self) -> Floats: ...  # see `tasks.rollouts.Limbed`
 
 
 class Engine(Protocol):
@@ -233,7 +234,7 @@ class Engine(Protocol):
     def check(self) -> None: ...  # raises MissingExtra or ConfigError if the engine cannot work
     def walker(self, seed: int) -> WalkingRobot: ...
     def lacks_for_gpu(self) -> str: ...
-    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator: ...
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts: ...
     def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks: ...
 
 

@@ -4,10 +4,10 @@ from typing import Annotated, Any, NoReturn, Self
 
 import msgspec
 
-from ees_mpi.contracts import Task
 from ees_mpi.errors import RunFileError
 from ees_mpi.registry import key
-from ees_mpi.tasks.base import RolloutCount, Share, Starts
+from ees_mpi.tasks.base import Task
+from ees_mpi.tasks.keys import RolloutCount, Share, Starts
 
 
 class OwnLoop(Task, frozen=True):

@@ -1,6 +1,6 @@
 """A policy that a user writes: `task.policy = "package.module:Policy"`, for every task with a network.
 
-`Policy(observations, actions, **task.policy_settings)` has the members of `contracts.PolicyPlugin`. Its observations
+`Policy(observations, actions, **task.policy_settings)` has the members of `tasks.base.PolicyPlugin`. Its observations
 are normalised before it sees them, so it has no `normalise`. See `jobs/examples/own_policy.py`.
 """
 

@@ -2,16 +2,16 @@
 
     ees-mpi train jobs/examples/own_task.toml --out throw.h5        (in the folder that holds `jobs`)
 
-A task needs `parameters`, `behavior_dim`, `initial` and `open`. `open` returns an `ees_mpi.contracts.Evaluator`; here
-the task is its own evaluator.
+A task needs `parameters`, `behavior_dim`, `initial` and `open`. `open` returns something with the
+members of `ees_mpi.tasks.rollouts.Rollouts`; here the task itself has them.
 """
 
 import math
 
 import numpy as np
 
-from ees_mpi.contracts import Evaluator
 from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.tasks.rollouts import Rollouts
 
 
 class Throw:
@@ -27,7 +27,7 @@ class Throw:
         """Return the first mean [parameters]; draw random numbers from `generator` only."""
         return np.array([0.2, 1.0], np.float32)
 
-    def open(self, seed: int) -> Evaluator:
+    def open(self, seed: int) -> Rollouts:
         """Return the evaluator of this rank; `seed`: the run's."""
         return self
 

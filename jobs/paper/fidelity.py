@@ -18,10 +18,10 @@ from blocks import read_block
 from endpoints import lines
 
 from ees_mpi import open_run
-from ees_mpi.objectives import OBJECTIVES
 from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.reader import Run
+from ees_mpi.strategy.objectives import OBJECTIVES
 
 HERE = Path(__file__).parent
 

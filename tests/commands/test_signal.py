@@ -22,13 +22,13 @@ from ees_mpi.commands.signal import (
 )
 from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise
-from ees_mpi.objectives import OBJECTIVES
-from ees_mpi.optimizers.ascent import Ascent
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes, centred_ranks
-from ees_mpi.populations.diagonal import Diagonal
-from ees_mpi.populations.mixture import Mixture
-from ees_mpi.populations.normal import Normal
 from ees_mpi.ranks import Ranks
+from ees_mpi.strategy.objectives import OBJECTIVES
+from ees_mpi.strategy.optimizers.ascent import Ascent
+from ees_mpi.strategy.populations.diagonal import Diagonal
+from ees_mpi.strategy.populations.mixture import Mixture
+from ees_mpi.strategy.populations.normal import Normal
 from ees_mpi.update import Update
 
 D = 70

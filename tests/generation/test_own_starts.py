@@ -13,9 +13,9 @@ import ees_mpi
 from ees_mpi.analysis.figures.positions import starts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.heritability import facts, heritability, places_of
-from ees_mpi.contracts import View
 from ees_mpi.generation.rollouts import start_seeds
 from ees_mpi.tasks.custom import CustomTask
+from ees_mpi.tasks.rollouts import View
 
 OWN = """
 task = {{ name = "{name}", {key} = "support.random_parts:{code}", {more} }}

@@ -10,7 +10,6 @@ import torch.nn.functional as F
 from support.program import TESTS
 
 from ees_mpi import config
-from ees_mpi.contracts import Walked
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
 from ees_mpi.maml.on_gpu import GpuTasks
@@ -18,6 +17,7 @@ from ees_mpi.maml.outer import learning_tasks
 from ees_mpi.maml.rollouts import Pairs, Sampler, TaskRollouts, theta_of
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
+from ees_mpi.tasks.rollouts import Walked
 
 POINT = TESTS / "support" / "maml_point.toml"
 SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3")

@@ -18,7 +18,11 @@ HALF_CHEETAH = ("task.name=gymnasium", "task.env=HalfCheetah-v5", "task.behavior
 STARTS = ("task.rollouts=2", "objective.name=repeatable")
 DIAGONAL = ("population.name=diagonal", "optimizer.lr=0.1")
 MAML = ("population.size=5", "maml.rollouts=3", "noise.size=1000")
-OWN = ("objective.name=custom", "objective.function=ees_mpi.scg.surrogates:maxent", "objective.settings.bandwidth=1.0")
+OWN = (
+    "objective.name=custom",
+    "objective.function=ees_mpi.strategy.scg.surrogates:maxent",
+    "objective.settings.bandwidth=1.0",
+)
 STARTED = ("task.name=custom", "task.function=support.own_functions:Started", "task.rollouts=3", "population.size=70")
 SPECIES = ("population.name=mixture", "population.components=3", "objective.name=novelty", "objective.archive_size=40")
 KINDS = {  # a preset or a config, and settings

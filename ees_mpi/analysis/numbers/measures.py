@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi import density
 from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
-from ees_mpi.density import WIDEST
 from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
+from ees_mpi.strategy import density
+from ees_mpi.strategy.density import WIDEST
 
 SECTORS = 12  # of the direction histogram
 BEST_OF = 40  # mutations, as in the paper's few-shot adaptation

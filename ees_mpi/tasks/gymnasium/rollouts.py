@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.contracts import Pixels
 from ees_mpi.errors import EesError, MissingExtra
 from ees_mpi.outcomes import Singles
 from ees_mpi.registry.plugins import calling
 from ees_mpi.tasks.gymnasium.behaviors import Rollout
 from ees_mpi.tasks.gymnasium.environments import flattened, was_reset_by_mujoco
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
+from ees_mpi.tasks.rollouts import Pixels
 from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
 from ees_mpi.tasks.silence import silence
 

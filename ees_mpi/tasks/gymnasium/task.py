@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 import numpy as np
 
-from ees_mpi.contracts import Drawable, View
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, once
-from ees_mpi.tasks.base import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
 from ees_mpi.tasks.gymnasium.behaviors import Rollout, behavior_of, numbers, parts_of
 from ees_mpi.tasks.gymnasium.environments import flattened, is_known, library, make, picture_size
 from ees_mpi.tasks.gymnasium.rollouts import EnvironmentFilm, EnvironmentRollouts, EnvironmentWalker
+from ees_mpi.tasks.keys import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
 from ees_mpi.tasks.locomotion import PolicyTask
+from ees_mpi.tasks.rollouts import Drawable, View
 
 DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
 MAX_DRY_STEPS = 10_000  # steps of it, for a function of the user

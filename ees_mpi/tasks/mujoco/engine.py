@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from ees_mpi.contracts import BatchEvaluator, NoisyWalks, Say
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
@@ -14,6 +13,7 @@ from ees_mpi.tasks.mujoco.gpu import lacking, toolkit
 from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.robot_model import RobotModel
 from ees_mpi.tasks.mujoco.walker import MujocoWalker
+from ees_mpi.tasks.rollouts import BatchRollouts, NoisyWalks, Say
 
 Made = TypeVar("Made", bound=GpuRobots)
 
@@ -43,7 +43,7 @@ class MujocoEngine:
         """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch."""
         return f"{GPU_NETWORK} {self._task.unlike_gpu}" if self._task.unlike_gpu else lacking()
 
-    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchEvaluator:
+    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row  # only for a GPU
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.contracts import Say
 from ees_mpi.errors import ConfigError, MissingExtra
+from ees_mpi.tasks.rollouts import Say
 
 PACKAGES = {"torch": "torch with CUDA", "warp": "warp-lang", "mujoco_warp": "mujoco-warp"}
 HINT = "pip install 'ees_mpi[gpu]'"

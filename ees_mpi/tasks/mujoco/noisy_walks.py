@@ -6,12 +6,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.contracts import Walked
 from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
 from ees_mpi.tasks.mujoco.walker import MujocoWalker
+from ees_mpi.tasks.rollouts import Walked
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
 
@@ -50,7 +50,7 @@ class GpuNoisyWalks(GpuRobots):
         sampled: NDArray[np.bool_],
         statistics: tuple[Floats, Floats],
     ) -> Walked:
-        """Roll out policies with action noise; see `contracts.NoisyWalks`."""
+        """Roll out policies with action noise; see `tasks.rollouts.NoisyWalks`."""
         with self.recorder.on_stream():
             self._load(parameters, stds, noise, statistics)
             results = self._run(np.arange(len(noise) * self._width))

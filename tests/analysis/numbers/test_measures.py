@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ees_mpi import density
 from ees_mpi.analysis.numbers.measures import MEASURES, directions, saturation
 from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.strategy import density
 
 NORMAL = np.random.default_rng(0).normal(3, 2, (200, 1))
 

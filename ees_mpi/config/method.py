@@ -1,0 +1,62 @@
+"""Methods: how a run learns, and which arrays it adds to the run file."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
+
+from ees_mpi.outcomes import Arrays, Bandwidth
+from ees_mpi.strategy.populations.base import Population
+from ees_mpi.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class Field:
+    """One array that every generation of a run file has: a dataset of group `generations`."""
+
+    axes: tuple[str, ...]  # after the generation
+    dtype: str
+    about: str
+    needs: tuple[str, ...] = ()  # further axes that must not be empty
+
+
+class Method(Protocol):
+    """How a run learns: the settings of its config sections, and its arrays in the run file."""
+
+    name: ClassVar[str]  # `method` of the config
+    method_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
+    fields: ClassVar[Mapping[str, Field]]  # arrays that each generation has in addition; a run has all or none
+    inherited: ClassVar[tuple[str, ...]] = ()  # moments that a run takes from the run that it starts from; logged, too
+
+    @property
+    def algorithm(self) -> str: ...  # what the run optimises: the name of its objective, or of the method
+    @property
+    def headline(self) -> str: ...  # the metric that progress lines show
+    @property
+    def plugin_objectives(self) -> Sequence[str]: ...  # the names of the user's own objectives, whose values are logged
+    @property
+    def bandwidth(self) -> Bandwidth: ...  # of the kernel of the logged entropy
+    @property
+    def uses_torch(self) -> bool: ...  # whether the bits depend on torch
+
+    @property
+    def rollouts(self) -> int:  # of one row of a generation
+        return 1
+
+    @classmethod
+    def build(cls, sections: Mapping[str, Any]) -> Self:
+        """Read the config sections of the method."""
+
+    def sections(self) -> Mapping[str, Any]:
+        """Return the config sections of the method as plain tables."""
+
+    def check(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError if the method cannot work with a task and a population."""
+
+    def try_out(self, task: Task, population: Population) -> None:
+        """Raise a ConfigError or MissingExtra if the method cannot train with them on this machine."""
+
+    def moments(self, task: Task, learned: Arrays) -> Arrays:
+        """Return the moments before the first generation."""
+
+    def file_axes(self, task: Task, population: Population) -> Mapping[str, int]:
+        """Return the sizes of further axes of the run file."""

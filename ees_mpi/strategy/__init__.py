@@ -1,0 +1,1 @@
+"""The algorithm: objectives, populations, optimizers, kernel sums, stochastic computation graphs."""

@@ -1,0 +1,63 @@
+"""What all objectives have."""
+
+from collections.abc import Sequence
+
+from ees_mpi.outcomes import Arrays, Bandwidth, Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import Part
+
+Memory = Arrays  # the arrays that an objective carries from one generation to the next
+
+
+class Objective(Part, frozen=True):
+    """Turns the outcomes of a generation into one weight per individual; without a kernel and without a memory.
+
+    A subclass defines `weights` and, if it has a label, `value`; and it overrides the other members as needed.
+    """
+
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
+        """Return the weights [N], and the memory for the next generation; called on all ranks together."""
+        raise NotImplementedError
+
+    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+        """Return the value J of the objective itself, which is logged under its label."""
+        raise NotImplementedError
+
+    @property
+    def headline(self) -> str:  # the metric that progress lines show
+        return "behavior_variance"
+
+    @property
+    def label(self) -> str:  # the name of the user's function, whose value is logged; empty: a built-in objective
+        return ""
+
+    @property
+    def uses_torch(self) -> bool:
+        return False
+
+    @property
+    def bandwidth(self) -> Bandwidth | None:  # of its kernel; None: it has no kernel
+        return None
+
+    @property
+    def members(self) -> "Sequence[tuple[float, Objective]]":  # (share, objective) of a blend; itself otherwise
+        return ((1.0, self),)
+
+    @property
+    def remembers(self) -> bool:  # whether it has a memory, so that earlier generations matter
+        return False
+
+    @property
+    def uses_fitness(self) -> bool:
+        return False
+
+    @property
+    def starts(self) -> int:  # of each individual that it needs, at least
+        return 1
+
+    def try_out(self, size: int, behavior_dim: int) -> None:
+        """Find errors that appear only when the objective is computed, before the run file is touched."""
+
+    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
+        """Return the memory after a generation, without computing weights."""
+        return memory

@@ -1,0 +1,121 @@
+"""A weighted sum of objectives on the same rollouts: fitness and evolvability, or novelty and evolvability.
+
+Gajewski et al. 2019, section 6.
+
+    w = share_1 w^(1) + sum_m share_m s_m w^(m)     s_m: scales w^(m) to the standard deviation of w^(1)
+
+If all weights of the first part are equal, the first part whose weights differ sets the scale: novelty has no weights
+in the first generation, while its archive is empty.
+
+    [objective]
+    name = "blend"
+    [[objective.parts]]
+    name = "fitness"
+    share = 0.5
+    [[objective.parts]]
+    name = "maxent"
+    share = 0.5
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.errors import ConfigError
+from ees_mpi.outcomes import Bandwidth, Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import key
+from ees_mpi.strategy.objectives import OBJECTIVES
+from ees_mpi.strategy.objectives.base import Memory, Objective
+
+
+def of_any(name: str) -> property:
+    """Return a property: whether a property of any part is true."""
+    return property(lambda self: any(getattr(part, name) for _, part in self.members))
+
+
+class Blend(Objective, frozen=True):
+    """Adds up the weights of its parts."""
+
+    parts: Annotated[
+        tuple[dict[str, Any], ...],
+        key("Tables [[objective.parts]], each with a name, a share >= 0 and the keys of that objective."),
+    ]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise ValueError("objective.parts: expected at least one [[objective.parts]], got none")
+        for number, section in enumerate(self.parts):
+            share = section.get("share")
+            if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share < float("inf"):
+                raise ValueError(f"objective.parts[{number}].share: expected a number >= 0, got {share!r}")
+        try:
+            _ = self.members
+        except ConfigError as error:
+            raise ValueError(str(error)) from None
+
+    @property
+    def members(self) -> Sequence[tuple[float, Objective]]:
+        """Return the share and the objective of each part."""
+        return [
+            (part["share"], OBJECTIVES.build({key: value for key, value in part.items() if key != "share"}))
+            for part in self.parts
+        ]
+
+    uses_torch = of_any("uses_torch")
+    uses_fitness = of_any("uses_fitness")
+    remembers = of_any("remembers")
+
+    @property
+    def headline(self) -> str:
+        """Return the metric of the first part."""
+        return self.members[0][1].headline
+
+    @property
+    def bandwidth(self) -> Bandwidth | None:
+        """Return the bandwidth of the first part that has a kernel."""
+        return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
+
+    @property
+    def starts(self) -> int:
+        """Return the starts that the most demanding part needs."""
+        return max(part.starts for _, part in self.members)
+
+    def check(self) -> None:
+        for _, part in self.members:
+            part.check()
+
+    def try_out(self, size: int, behavior_dim: int) -> None:
+        for _, part in self.members:
+            part.try_out(size, behavior_dim)
+
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
+        """Return the weights [N], and the memory of all parts; names begin with the number of the part."""
+        total = np.zeros(len(outcomes.valid))
+        scale_std = 0.0
+        for number, (share, part) in enumerate(self.members):
+            weights, _ = part.weights(outcomes, _memory_of(memory, number), ranks)
+            std = float(weights[outcomes.valid].std())
+            if scale_std == 0:
+                scale_std, scale = std, 1.0
+            else:
+                scale = scale_std / std if std > 0 else 0.0
+            if share > 0:  # a part with share 0 must not change the sum, not even by rounding
+                total += share * scale * weights
+        return total, self.remember(outcomes, memory)
+
+    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
+        """Return the memory of all parts after a generation."""
+        grown: dict[str, NDArray[Any]] = {}
+        for number, (_, part) in enumerate(self.members):
+            remembered = part.remember(outcomes, _memory_of(memory, number))
+            grown |= {f"{number}/{name}": array for name, array in remembered.items()}
+        return grown
+
+
+def _memory_of(memory: Memory, number: int) -> Memory:
+    """Return the memory of one part, whose names begin with its number in the memory of the blend."""
+    prefix = f"{number}/"
+    return {name.removeprefix(prefix): memory[name] for name in memory if name.startswith(prefix)}

@@ -1,0 +1,77 @@
+"""The paper's objectives as torch functions of behaviours, fitness and likelihood ratios.
+
+Gajewski et al. 2019, supplement S4. The derivative with respect to ratio i, at ratios of 1, is the weight of individual
+i. `ees_mpi.strategy.objectives` has the same weights in closed form. `objective.function` accepts functions like these.
+
+behaviors: [N, B], normalised per component; fitness: [N]; ratios: [N]. All return a scalar.
+"""
+
+import functools
+
+import torch
+from torch import Tensor
+
+from ees_mpi.outcomes import Bandwidth
+from ees_mpi.strategy.density import scott
+from ees_mpi.strategy.scg.evaluation import estimate
+from ees_mpi.strategy.scg.nodes import Stochastic, apply, expect
+
+
+def standard_es(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    """Return E[rank of the fitness], with ranks symmetric in [-0.5, 0.5]."""
+    z = individuals(centred_ranks(fitness), ratios)
+    return estimate(expect(z, over=z))
+
+
+def maxvar(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
+    """Return sum_j E_z[(B_j(z) - E_z'[B_j(z')])^2]."""
+    z = individuals(behaviors, ratios)
+    other = z.twin("z'")
+    mean = expect(other, over=other)
+    return estimate(expect(apply(torch.sum, (z - mean) ** 2), over=z))
+
+
+def maxent(behaviors: Tensor, fitness: Tensor, ratios: Tensor, bandwidth: Bandwidth = "scott") -> Tensor:
+    """Return -E_z[log E_z'[K(B(z), B(z'))]], with a Gaussian kernel K of standard deviation `bandwidth`."""
+    z = individuals(behaviors, ratios)
+    if isinstance(bandwidth, str):
+        b = behaviors.detach().numpy()
+        bandwidth = scott(b, b.std(axis=0))
+    other = z.twin("z'")
+    density = expect(apply(gaussian_kernel, z, other, bandwidth), over=other)
+    return estimate(expect(-apply(torch.log, density), over=z))
+
+
+def repeatable(behaviors: Tensor, fitness: Tensor, ratios: Tensor, common: bool = False) -> Tensor:
+    """Return sum_j E_z[(B_j(z, s) - m_j)(B_j(z, s') - m_j)], with m_j = E_z'[B_j(z', s)]; behaviors: [N, K, B].
+
+    The mean over all pairs of different starts. common: all individuals have the same starts, and each its own m_j
+    """
+    z = individuals(behaviors, ratios)
+    other = z.twin("z'")
+    mean = expect(other if common else apply(lambda b: b.mean(0, keepdim=True), other), over=other)
+    return estimate(expect(apply(_products, z - mean), over=z))
+
+
+def _products(b: Tensor) -> Tensor:
+    """Return the mean product of two different rows of [K, B], summed over the components."""
+    return ((b.sum(0) ** 2).sum() - (b**2).sum()) / (len(b) * (len(b) - 1))
+
+
+def individuals(values: Tensor, ratios: Tensor) -> Stochastic:
+    """Return the population as a stochastic node: values [N, ...] of the individuals, and their likelihood ratios."""
+    return Stochastic("z", values, ratios.log(), reference=torch.zeros_like(ratios))
+
+
+def gaussian_kernel(one: Tensor, other: Tensor, bandwidth: float) -> Tensor:
+    """Return exp(-|one - other|^2 / (2 bandwidth^2)) for two vectors [B]."""
+    # Component by component: for N x N pairs, a sum along a short last axis takes three times as long.
+    squares = ((a - b) ** 2 for a, b in zip(one, other, strict=True))
+    return torch.exp(functools.reduce(torch.add, squares) * (-0.5 / bandwidth**2))
+
+
+def centred_ranks(values: Tensor) -> Tensor:
+    """Return ranks [N] from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
+    _, place, count = torch.unique(values, return_inverse=True, return_counts=True)
+    middle: Tensor = (count.cumsum(0) - (count + 1).to(values.dtype) / 2)[place]
+    return middle / (len(values) - 1) - 0.5 if len(values) > 1 else torch.zeros_like(values)
