@@ -65,6 +65,8 @@ def first_state(config: Config) -> State:
     """Return the state before the first generation."""
     generator = stream(config.run.seed, "initial")
     means = np.stack([config.task.initial(generator) for _ in range(config.population.components)])
+    if len(means) > 1 and config.population.isotropic and (means == means[0]).all():
+        means = split_mean(config, means[:1], np.float32(config.population.std))  # equal means would never part
     return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
 
 

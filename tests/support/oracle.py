@@ -69,6 +69,17 @@ def run(config: Arrays, task: Task, mean: Any, observe: Callable[[Any], Any] | N
     yield {**learned, **groups, "observations": seen}
 
 
+def first_means(config: Arrays) -> Any:
+    """Return the first mean(s) [K, D] of a function: `start` everywhere; several are drawn around it."""
+    mean = np.full((1, config["task"]["parameters"]), config["task"]["start"], np.float32)
+    if config["population"]["name"] != "mixture":
+        return mean
+    shape = (config["population"]["components"], mean.size)
+    return mean + np.float32(config["population"]["std"]) * stream(config["run"]["seed"], "split").standard_normal(
+        shape, np.float32
+    )
+
+
 def stream(seed: int, purpose: str, counter: int = 0) -> np.random.Generator:
     """Return a random generator that depends on its name only."""
     key = hashlib.blake2b(f"{seed}/{purpose}/{counter}".encode(), digest_size=16).digest()

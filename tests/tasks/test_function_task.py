@@ -21,12 +21,14 @@ def folder(inside: Path) -> Path:
     return inside
 
 
-def train(text: str, **more: Any) -> ees_mpi.Run:
+def train(text: str, settings: Any = (), **more: Any) -> ees_mpi.Run:
     """Train the function `f` of a module with this text."""
     Path("mine.py").write_text(f"import sys\nimport numpy as np\n{text}\n")
     forget_modules()
     task = {"name": "function", "function": "mine:f", "parameters": 3, "behavior_dim": 2}
-    return ees_mpi.train({"task": {**task, **more}, **PARTS}, "run.h5", settings=SMALL, overwrite=True)
+    return ees_mpi.train(
+        {"task": {**task, **more}, **PARTS}, "run.h5", settings={**SMALL, **dict(settings)}, overwrite=True
+    )
 
 
 def test_a_function_a_lambda_a_callable_object_and_one_with_a_fitness_are_tasks() -> None:
@@ -83,3 +85,10 @@ def test_an_error_in_a_later_generation_names_the_individual() -> None:
 def test_a_name_without_a_colon_is_refused() -> None:
     with pytest.raises(ees_mpi.ConfigError, match=r"task.function: expected package.module:name, got 'mine.f'"):
         train("", function="mine.f")
+
+
+def test_the_means_of_a_mixture_begin_apart_and_go_on_apart() -> None:
+    mixture = {"population.name": "mixture", "population.std": 0.3, "run.generations": 20}
+    with train("def f(z):\n    return np.tanh(z[:2])", mixture) as run:
+        apart = [np.linalg.norm(first - second) for first, second in run["mean"]]
+    assert 0.1 < apart[0] < 2 and apart[-1] > 1.5 * apart[0]

@@ -22,13 +22,14 @@ from ees_mpi.registry import key
 from ees_mpi.strategy.populations.normal import Normal
 from ees_mpi.strategy.populations.weighted import weighted_noise
 
+MEANS = "K: the number of means. If a task begins them all at one place, they are drawn around it."
 MAX_COMPONENTS = 1000  # components: the time of an update grows with their square
 
 
 class Mixture(Normal, frozen=True, kw_only=True):
     """`components` Gaussians of standard deviation `std`; each individual is drawn from a random one of them."""
 
-    components: Annotated[int, key("K: the number of means.", "means", ge=1, le=MAX_COMPONENTS)] = 2
+    components: Annotated[int, key(MEANS, "means", ge=1, le=MAX_COMPONENTS)] = 2
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
         """Draw the noise offset and the component of each individual; the two individuals of a pair share both."""
