@@ -75,10 +75,10 @@ def _struct(name: str, kind: type[Part], more: str = "") -> Section:
 def _family(kind: str) -> Section:
     """Return the section of a family; a key that several parts share is listed once."""
     family = FAMILIES[kind]
-    names = {name: _sentence(family[name]) for name in family}
+    names = {name: _sentence(family[name]) for name in family if name != "own_loop"}  # which nobody writes in a config
     default = "required" if family.default is None else json.dumps(family.default)
     merged: dict[Key, list[str]] = {}
-    for name in family:
+    for name in names:
         for key in _keys(kind, family[name]):
             merged.setdefault(key, []).append(name)
     keys = [Key(f"{kind}.name", _choice(names), default, "", f"The name of the {kind}.")]

@@ -28,7 +28,8 @@ def test_every_key_of_every_struct_is_listed_for_its_parts() -> None:
     found = {(key.key, part) for key in listed for part in (key.parts or [""])}
     expected = {(f"{section}.{name}", "") for section, struct in STRUCTS.items() for name in fields(struct)}
     for kind, family in FAMILIES.items():
-        expected |= {(f"{kind}.{name}", part) for part in family for name in fields(family[part])}
+        written = [part for part in family if part != "own_loop"]  # a loop of Python names it
+        expected |= {(f"{kind}.{name}", part) for part in written for name in fields(family[part])}
         expected.add((f"{kind}.name", ""))
     assert found == expected | {("method", "")}
     text = done("config", "--keys").stdout

@@ -20,6 +20,7 @@ in the first generation, while its archive is empty.
 from collections.abc import Sequence
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,9 +53,12 @@ class Blend(Objective, frozen=True):
             if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share < float("inf"):
                 raise ValueError(f"objective.parts[{number}].share: expected a number >= 0, got {share!r}")
         try:
-            _ = self.members
+            members = self.members
         except ConfigError as error:
             raise ValueError(str(error)) from None
+        # The file of a run has all keys of the parts, so that a later default does not change its bits.
+        parts = tuple({"share": share, **OBJECTIVES.section(part)} for share, part in members)
+        msgspec.structs.force_setattr(self, "parts", parts)
 
     @property
     def members(self) -> Sequence[tuple[float, Objective]]:

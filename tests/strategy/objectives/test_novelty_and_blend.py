@@ -35,3 +35,11 @@ def test_every_part_keeps_its_own_memory() -> None:
     _, memory = objective.weights(outcomes(), memory, Ranks())
     assert {name: len(array) for name, array in memory.items()} == {"0/archive": 6, "1/archive": 10}
     assert objective.remembers and all(np.array_equal(remembered[name], memory[name]) for name in memory)
+
+
+def test_the_stored_parts_of_a_blend_have_all_keys_so_that_a_later_default_changes_no_bits() -> None:
+    objective = blend({"share": 1, "name": "fitness"}, {"name": "maxent", "share": 0.5})
+    fitness, maxent = OBJECTIVES.section(objective)["parts"]
+    assert fitness == {"share": 1, "name": "fitness"}
+    assert maxent == {"share": 0.5, "name": "maxent", "normalization": "whiten", "bandwidth": "scott"}
+    assert OBJECTIVES.build(OBJECTIVES.section(objective)) == objective
