@@ -7,8 +7,8 @@
 The paper's ratios are those of the mean distance over that of standard ES. A claim gets its verdict when each of its
 arms has twelve runs: `reproduced`, `in direction only` (of distances), `not reproduced`, or `not decided`.
 
-The plan says when a claim holds, and when a ring fails. Where it says no more, a claim is not reproduced if the test
-finds the opposite, or if fewer than ten runs have both sides; it is not decided if the test finds nothing.
+A test decides against a claim if it finds the opposite, and nothing if it finds nothing. A count decides for a claim
+with ten runs of twelve, and against it with six or fewer.
 """
 
 import argparse
@@ -29,7 +29,7 @@ HERE = Path(__file__).parent
 RUNS, GENERATIONS = 12, 100
 WINDOW = slice(90, 100)
 SIDE, RING = 0.05, 1 / 3  # least share of the smaller side; least evenness
-MOST, FEW = 10, 6  # so many of twelve runs hold a claim up; with so few a ring fails
+MOST, FEW = 10, 6  # with so many of twelve runs a claim is reproduced; with so few it is not
 REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only", "not reproduced", "not decided"
 ES = "standard ES"
 PAPER = {"cheetah": {"MaxVar": 0.921, "MaxEnt": 0.939}, "ant": {"MaxVar": 0.854, "MaxEnt": 0.832}}
@@ -124,17 +124,21 @@ def near_claim(es: list[Endpoints], other: list[Endpoints]) -> tuple[str, str]:
     return f"{np.mean(ours):.1%} against {np.mean(theirs):.1%}, p = {p:.2g}", verdict_of_test(sign)
 
 
+def counted(held: list[bool]) -> tuple[str, str]:
+    """Return how many runs have something, in words, and the verdict."""
+    count = sum(held)
+    verdict = REPRODUCED if count >= MOST else NOT_REPRODUCED if count <= FEW else OPEN
+    return f"{count} of {len(held)} runs", verdict
+
+
 def sides_claim(runs: list[Endpoints]) -> tuple[str, str]:
     """Count the runs with both sides."""
-    count = sum(run.side >= SIDE for run in runs)
-    return f"{count} of {len(runs)} runs", REPRODUCED if count >= MOST else NOT_REPRODUCED
+    return counted([run.side >= SIDE for run in runs])
 
 
 def ring_claim(runs: list[Endpoints]) -> tuple[str, str]:
     """Count the runs with an even ring."""
-    count = sum(run.evenness >= RING and run.distance >= FAR for run in runs)
-    verdict = REPRODUCED if count >= MOST else NOT_REPRODUCED if count <= FEW else OPEN
-    return f"{count} of {len(runs)} runs", verdict
+    return counted([run.evenness >= RING and run.distance >= FAR for run in runs])
 
 
 def difference(first: list[Endpoints], second: list[Endpoints]) -> tuple[str, str]:
