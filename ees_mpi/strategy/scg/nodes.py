@@ -76,6 +76,13 @@ class Node:
     def __neg__(self) -> "Node":
         return apply(operator.neg, self, name="-")
 
+    def __abs__(self) -> "Node":
+        return apply(torch.abs, self, name="abs")
+
+    def sum(self, *dims: int) -> "Node":
+        """Return the sum over the components of one sample, or over some of its dimensions."""
+        return apply(functools.partial(torch.sum, dim=dims or None), self, name="sum")
+
     def __getitem__(self, index: Any) -> "Node":
         return apply(operator.getitem, self, index, name="item")
 
@@ -134,6 +141,11 @@ class Stochastic(Leaf):
             before = "".join(f"{count} of {axis.name!r}, " for axis, count in zip(self.axes, outer, strict=False))
             expected = f"[{before}one or more of {self.name!r}, ...]"
             raise GraphError(f"stochastic node {self.name!r}: expected samples of shape {expected}, got {list(shape)}")
+        if wrong := int((~torch.isfinite(self.tensor)).sum()):
+            raise GraphError(
+                f"stochastic node {self.name!r}: expected finite samples, got nan or inf in {wrong} of "
+                f"{self.tensor.numel()} numbers; leave out the samples that have no value, such as invalid rollouts"
+            )
 
     def _densities(self, kind: str, densities: Tensor | Callable[..., Tensor]) -> Node:
         """Return a node of log-densities: a leaf, or a function of the sample and of `given`."""

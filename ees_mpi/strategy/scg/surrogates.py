@@ -28,7 +28,7 @@ def maxvar(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
     z = individuals(behaviors, ratios)
     other = z.twin("z'")
     mean = expect(other, over=other)
-    return estimate(expect(apply(torch.sum, (z - mean) ** 2), over=z))
+    return estimate(expect(((z - mean) ** 2).sum(), over=z))
 
 
 def maxent(behaviors: Tensor, fitness: Tensor, ratios: Tensor, bandwidth: Bandwidth = "scott") -> Tensor:

@@ -145,13 +145,22 @@ def test_samples_and_expectations_may_be_vectors() -> None:
     )
 
 
+def test_sum_and_abs_are_those_of_one_sample() -> None:
+    z = scg.Stochastic("z", torch.tensor([[[1.0, -2.0], [3.0, 0.0]], [[-5.0, 1.0], [1.0, 0.0]]]), torch.zeros(2))
+    graph = scg.expect(abs(z).sum(1)[0] + z.sum(0, 1) * 10, over=z)
+    assert str(graph) == "E_z[(item(sum(abs(z)), 0) + (sum(z) * 10))]"
+    assert float(scg.estimate(graph)) == ((3 + 20) + (6 - 30)) / 2
+    y = scg.Stochastic("y", torch.tensor([1.0, -3.0]), torch.zeros(2))
+    assert float(scg.estimate(scg.expect(abs(y.sum()), over=y))) == 2.0
+
+
 def test_an_array_of_numpy_is_a_constant_on_either_side() -> None:
     z = scg.Stochastic("z", torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.zeros(2))
     weights = np.array([2.0, 3.0])
     for node in (weights * z, z * weights, np.float64(2.0) * z * (weights / 2)):
         assert float(scg.estimate(scg.expect(torch.sum(node), over=z))) == 13.0
     with pytest.raises(TypeError, match="__array_ufunc__"):
-        np.sum(weights * z)  # functions of numpy are refused
+        np.exp(weights * z)  # functions of numpy are refused
 
 
 def test_iterating_over_a_node_raises() -> None:

@@ -53,6 +53,13 @@ def test_shapes_that_do_not_fit_name_a_node(samples: tuple[int, ...], densities:
         scg.Stochastic("z", torch.zeros(samples), torch.zeros(densities))
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_samples_without_a_value_are_refused(value: float) -> None:
+    behaviors = torch.tensor([[1.0, 2.0], [value, 3.0]])
+    with pytest.raises(scg.GraphError, match=r"'z': expected finite samples, got nan or inf in 1 of 4 numbers; leave"):
+        scg.Stochastic("z", behaviors, torch.zeros(2))
+
+
 def test_a_gradient_that_the_graph_does_not_know_of_is_refused() -> None:
     theta = torch.ones((), requires_grad=True)
     z = variable()
