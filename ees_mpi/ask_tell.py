@@ -271,10 +271,14 @@ class Strategy:
         if chunk is not None and chunk < 1:
             raise ConfigError(f"chunk: expected a whole number of at least 1, got {chunk!r:.80}")
         size, self._chunked = self.config.population.size, chunk is not None
-        shares = self._loop.ranks.shares(size if chunk is None else -(-size // chunk))
-        mine = shares[self._loop.ranks.rank]
-        self._asked = [mine] if chunk is None else [range(k * chunk, min((k + 1) * chunk, size)) for k in mine]
-        return self._draw, max(map(len, shares)) if chunk is None else min(chunk, size)
+        ranks = self._loop.ranks
+        shares = ranks.cuts(size, chunk or 1)
+        start, stop = shares[ranks.rank : ranks.rank + 2].tolist()
+        if chunk is None:
+            self._asked = [range(start, stop)]
+            return self._draw, int(np.diff(shares).max())
+        self._asked = [range(low, min(low + chunk, stop)) for low in range(start, stop, chunk)]
+        return self._draw, min(chunk, size)
 
     def draw(self, chunk: int | None = None) -> Drawn:
         """Return the draw of this rank's individuals as data, for simulators that make them on a device.

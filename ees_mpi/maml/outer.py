@@ -99,7 +99,7 @@ class Mean:
 
     def __init__(self, ranks: Ranks, mine: list[int], tasks: int):
         self._ranks, self._tasks = ranks, tasks
-        self._counts = ranks.each(len(mine)).tolist()
+        self._counts = ranks.each(len(mine))
         self._order = np.argsort(ranks.allgather(np.array(mine, np.int64), self._counts))
 
     def of(self, vectors: list[Floats], size: int) -> Floats:

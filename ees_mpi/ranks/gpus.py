@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from ees_mpi import machine
 from ees_mpi.ranks.serial import Ranks
 
-LIST_BYTES = 4096  # of the UUIDs that one rank sees
+UUID_BYTES = 48
 NAME_BYTES = 96  # of a model, or of the version of a driver
 
 
@@ -83,19 +84,24 @@ def drivers(seen: Sequence[Sequence[str]]) -> dict[int, str]:
 
     seen: for each rank, the UUIDs that it sees
     """
+    seers: dict[str, list[int]] = {}
+    for rank, uuids in enumerate(seen):
+        for uuid in uuids:
+            seers.setdefault(uuid, []).append(rank)
     driven: dict[int, str] = {}
-    for uuid in dict.fromkeys(uuid for uuids in seen for uuid in uuids):
-        able = [rank for rank, uuids in enumerate(seen) if uuid in uuids and rank not in driven]
-        if able:
-            driven[able[0]] = uuid
+    for uuid, ranks in seers.items():
+        able = next((rank for rank in ranks if rank not in driven), None)
+        if able is not None:
+            driven[able] = uuid
     return driven
 
 
 def assign(ranks: Ranks) -> dict[int, str]:
     """Return on every rank which rank drives which GPU; called on all ranks together."""
-    mine = ",".join(gpu.uuid for gpu in visible_gpus())
-    rows = ranks.each(np.array(mine, f"S{LIST_BYTES}"))
-    return drivers([[uuid for uuid in row.decode().split(",") if uuid] for row in rows])
+    mine = np.array([gpu.uuid for gpu in visible_gpus()], f"S{UUID_BYTES}")
+    counts = ranks.each(len(mine))
+    uuids = iter(ranks.allgather(mine, counts).astype(str).tolist())
+    return drivers([list(islice(uuids, count)) for count in counts.tolist()])
 
 
 def describe(ranks: Ranks, driven: Mapping[int, str]) -> dict[str, str]:
@@ -105,8 +111,7 @@ def describe(ranks: Ranks, driven: Mapping[int, str]) -> dict[str, str]:
     """
     if not driven:
         return {"device": "cpu"}
-    mine = [gpu for gpu in visible_gpus() if gpu.uuid == driven.get(ranks.rank)]
-    names = [mine[0].name, mine[0].driver] if mine else ["", ""]
-    rows = ranks.each(np.array([name.encode() for name in names], f"S{NAME_BYTES}"))
-    kinds = (" + ".join(sorted({text.decode() for text in column if text})) for column in rows.T)
+    mine = [(gpu.name, gpu.driver) for gpu in visible_gpus() if gpu.uuid == driven.get(ranks.rank)]
+    rows = ranks.allgather(np.array(mine, f"S{NAME_BYTES}").reshape(len(mine), 2))
+    kinds = (" + ".join(sorted(set(column))) for column in rows.astype(str).T.tolist())
     return {"device": "cuda", **dict(zip(("gpu", "gpu_driver"), kinds, strict=True)), **machine.gpu_packages()}

@@ -37,6 +37,7 @@ def connect(from_python: bool = False) -> Ranks:
     # Must be set before MPI loads: no UCX messages about windows, and no busy waiting if ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
+    os.environ.setdefault("MPI4PY_RC_THREAD_LEVEL", "serialized")  # "multiple", the default, locks in every call
     minutes = process.begin_start()
     try:
         process.arm(60 * minutes + process.patience(rank))  # a rank that has not come by then prints its stack before

@@ -122,17 +122,34 @@ class MpiRanks(Ranks):
             os.write(2, plain(text).encode())
         self.abort(1)
 
-    def allgather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
+    def _meet(self) -> None:
+        """Wait for all ranks, which come at different times; the collective after it is short."""
+        self._wait(self._comm.Ibarrier())
+
+    def allgather(self, rows: NDArray[Any], counts: NDArray[np.int64] | None = None) -> NDArray[Any]:
         rows = np.ascontiguousarray(rows)
         if counts is None:
-            counts = self.each(len(rows)).tolist()
-        everything = np.empty((sum(counts), *rows.shape[1:]), rows.dtype)
-        self._wait(self._comm.Ibarrier())  # ranks come at different times; the gather itself is short
+            counts = self.each(len(rows))
+        everything = np.empty((int(counts.sum()), *rows.shape[1:]), rows.dtype)
+        self._meet()
         if everything.nbytes:
             row = MPI.BYTE.Create_contiguous(everything.nbytes // len(everything)).Commit()  # counts stay below 2**31
-            self._comm.Allgatherv([rows, len(rows), row], [everything, counts, row])
+            self._comm.Allgatherv([rows, len(rows), row], [everything, counts.tolist(), row])
             row.Free()
         return everything
+
+    def each(self, value: Any) -> NDArray[Any]:
+        mine = np.array(value)
+        everything = np.empty((self.size, *mine.shape), mine.dtype)
+        self._meet()
+        self._comm.Allgather([mine, mine.nbytes, MPI.BYTE], [everything, mine.nbytes, MPI.BYTE])
+        return everything
+
+    def maximum(self, values: NDArray[Any]) -> NDArray[Any]:
+        largest = np.empty_like(values)
+        self._meet()
+        self._comm.Allreduce(values, largest, MPI.MAX)
+        return largest
 
     def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
         if not count:

@@ -1,7 +1,6 @@
 """A single process, and the methods that ranks have with and without MPI."""
 
 import hashlib
-import itertools
 import math
 import os
 import signal
@@ -105,34 +104,39 @@ class Ranks:
             self.stopped_by = "the time limit"
         return self.stopped_by is not None
 
-    def shares(self, count: int) -> list[range]:
-        """Split `count` fixed blocks into one contiguous range per rank."""
-        cuts = [count * rank // self.size for rank in range(self.size + 1)]
-        return [range(low, high) for low, high in itertools.pairwise(cuts)]
+    def cuts(self, count: int, block: int = 1) -> NDArray[np.int64]:
+        """Return where the shares [P + 1] of `count` things begin and end; all but the last end with a whole block."""
+        blocks = -(-count // block)
+        return np.minimum(np.arange(self.size + 1) * blocks // self.size * block, count)
 
     def in_blocks(self, count: int, size: int, compute: Callable[[slice], NDArray[Any]]) -> NDArray[Any]:
         """Return numbers [count] on every rank, in blocks of `size`; each rank computes some of the blocks.
 
         The blocks are the same for any number of ranks, and so are the bits.
         """
-        blocks = [slice(start, min(start + size, count)) for start in range(0, count, size)]
-        shares = self.shares(len(blocks))
-        mine = [compute(blocks[number]) for number in shares[self.rank]]
-        counts = [sum(blocks[number].stop - blocks[number].start for number in share) for share in shares]
-        return self.allgather(np.concatenate([*mine, np.empty(0)]), counts)
+        cuts = self.cuts(count, size)
+        start, stop = cuts[self.rank : self.rank + 2].tolist()
+        mine = [compute(slice(low, min(low + size, stop))) for low in range(start, stop, size)]
+        return self.allgather(np.concatenate([*mine, np.empty(0)]), np.diff(cuts))
 
-    def allgather(self, rows: NDArray[Any], counts: Sequence[int] | None = None) -> NDArray[Any]:
+    def allgather(self, rows: NDArray[Any], counts: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """Return the rows of all ranks, in rank order, on every rank; `counts`: the rows of each rank, if known."""
         self._renew_limit()
         return rows
 
     def each(self, value: Any) -> NDArray[Any]:
         """Return the values of all ranks, of which each gives one: a number, or an array of the same shape."""
-        return self.allgather(np.asarray(value)[None], [1] * self.size)
+        self._renew_limit()
+        return np.asarray(value)[None]
+
+    def maximum(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return, on every rank, the largest of each number over all ranks."""
+        self._renew_limit()
+        return values
 
     def allgather_by_index(self, index: NDArray[np.int64], rows: NDArray[Any], total: int) -> NDArray[Any]:
         """Return the rows in index order on every rank: `total` of them, or fewer if a stop ended `hand_out`."""
-        counts = self.each(len(index)).tolist()
+        counts = self.each(len(index))
         index, rows = self.allgather(index, counts), self.allgather(rows, counts)
         order = np.argsort(index)
         whole = np.array_equal(index[order], np.arange(total))
@@ -160,9 +164,9 @@ class Ranks:
             mine = error
         except OSError as error:
             mine = RunFileError(errors.words_of(error))
-        failed = self.each(mine is not None)
-        if failed.any():
-            raise self._agree_on_error(mine, int(failed.argmax())) from None  # its sentence says it all
+        lowest = self.size - int(self.maximum(np.array([self.size - self.rank if mine else 0]))[0])
+        if lowest < self.size:
+            raise self._agree_on_error(mine, lowest) from None  # its sentence says it all
 
     def _agree_on_error(self, mine: EesError | None, rank: int) -> EesError:
         kinds = (kind.__name__ for kind in type(mine).__mro__ if kind.__name__ in errors.BY_NAME)
@@ -171,20 +175,29 @@ class Ranks:
         name, _, message = self.allgather(np.frombuffer(text, np.uint8)).tobytes().decode().partition("\n")
         return collective(errors.BY_NAME.get(name, EesError)(message))
 
+    def _same(self, digest: bytes) -> bool:
+        """Return, on every rank, whether all have the same digest."""
+        mine = np.frombuffer(digest, np.uint8)
+        largest, smallest = self.maximum(np.array([mine, 255 - mine]))  # the smallest is subtracted from 255
+        return bool((largest == 255 - smallest).all())
+
     def check_same(self, data: bytes, what: str) -> None:
         """Raise on every rank, with the names of the ranks that differ, unless all ranks give the same bytes."""
-        rows = self.each(np.frombuffer(hashlib.sha256(data).digest(), np.uint8))
-        if (rows == rows[0]).all():
+        digest = hashlib.sha256(data).digest()
+        if self._same(digest):
             return
-        kinds, sizes = np.unique(rows, axis=0, return_counts=True)
-        usual = kinds[sizes.argmax()]
-        odd = [r for r in range(self.size) if not np.array_equal(rows[r], usual)]
+        rows = self.each(np.frombuffer(digest, np.uint8))
+        _, which, sizes = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
+        odd = np.flatnonzero(which.ravel() != sizes.argmax()).tolist()
         message = f"{what} is not the same on all ranks: {self._names(odd)}, unlike the others"
         raise collective(LockStepError(message))
 
     def check_alike(self, mine: dict[str, str]) -> None:
         """Raise unless all ranks compute with the same CPU features, BLAS and versions."""
-        rows = self.each(np.array([mine[key].encode()[:128] for key in machine.BITS_DEPEND_ON], "S128"))
+        texts = [mine[key] for key in machine.BITS_DEPEND_ON]
+        if self._same(hashlib.sha256(repr(texts).encode()).digest()):
+            return
+        rows = self.each(np.array([text.encode()[:256] for text in texts], "S256"))
         for key, values in zip(machine.BITS_DEPEND_ON, rows.T, strict=True):
             if len(odd := np.flatnonzero(values != values[0]).tolist()):
                 here, there = (values[rank].decode(errors="replace") for rank in (0, odd[0]))
@@ -201,7 +214,7 @@ class Ranks:
 
     def any(self, flag: bool) -> bool:
         """Return, on every rank, True if the flag is set on any rank."""
-        return bool(self.each(flag).any())
+        return bool(self.maximum(np.array([flag], np.uint8))[0])
 
     def stop_when_asked(self) -> None:
         """Let SIGTERM, SIGUSR1 and the first Ctrl-C request a stop; a second Ctrl-C raises a KeyboardInterrupt."""

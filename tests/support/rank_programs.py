@@ -22,9 +22,11 @@ def gathers(world: Ranks) -> str:
     for count in (11, 0, 3, 40):
         index = np.array(list(world.hand_out(range(count))), np.int64)
         np.testing.assert_array_equal(world.allgather_by_index(index, index * 10, count), np.arange(count) * 10)
-    counts = [len(share) for share in world.shares(5)]
-    blocks = np.array(world.shares(5)[world.rank], np.int64)
-    np.testing.assert_array_equal(world.allgather(blocks, counts), np.arange(5))
+    cuts = world.cuts(5)
+    mine = np.arange(*cuts[world.rank : world.rank + 2])
+    np.testing.assert_array_equal(world.allgather(mine, np.diff(cuts)), np.arange(5))
+    np.testing.assert_array_equal(world.each(world.rank), np.arange(world.size))
+    np.testing.assert_array_equal(world.maximum(np.array([world.rank, -world.rank])), [world.size - 1, 0])
     assert world.any(world.rank == world.size - 1) and not world.any(False)
     assert world.broadcast(f"from {world.rank}".encode()) == b"from 0"
     assert len(world.hosts) == world.size
@@ -48,7 +50,7 @@ def uneven_nodes(world: Any) -> str:
     world.node_rank, world.node_size = world._node.rank, world._node.size
     row = NoiseTable(5, 2 * BLOCK, world).row(BLOCK, 1)
     np.testing.assert_array_equal(world.allgather(row), np.tile(Noise(5, 2 * BLOCK).row(BLOCK, 1), world.size))
-    sizes = world.allgather(np.array([world.node_size])).tolist()
+    sizes = world.each(world.node_size).tolist()
     world._node.Free()
     world._node, world.node_rank, world.node_size = node, node.rank, node.size
     return f"{sizes}"
@@ -58,7 +60,7 @@ def one_table_per_node(world: Ranks) -> str:
     """The memory behind the table is one segment per node, the same for all of its ranks."""
     table = NoiseTable(5, 2 * BLOCK, world)
     segment = _segment_of(table.row(0, 1).ctypes.data)
-    segments = world.allgather(np.array([segment], "S200"), counts=[1] * world.size)
+    segments = world.each(np.array(segment, "S200"))
     return f"{world.nodes} nodes of {world.node_size} ranks, {len(set(segments.tolist()))} tables"
 
 

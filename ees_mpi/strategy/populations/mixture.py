@@ -66,15 +66,14 @@ class Mixture(Normal, frozen=True, kw_only=True):
         """Return eps_i . (mu_p - mu_k) [N, K]. Ranks compute whole rows, so the bits do not depend on their number."""
         step = 2 if self.antithetic else 1
         offset, parent = draw.offset[::step], draw.parent[::step]
-        shares = ranks.shares(len(offset))
-        mine = np.zeros((len(shares[ranks.rank]), self.components))
-        here = parent[shares[ranks.rank].start : shares[ranks.rank].stop]
+        shares = ranks.cuts(len(offset))
+        start, stop = shares[ranks.rank : ranks.rank + 2].tolist()
+        mine, here = np.zeros((stop - start, self.components)), parent[start:stop]
         for p in np.unique(here):
             differences = mu[p] - mu  # [K, D]
             for row in np.flatnonzero(here == p):
-                i = shares[ranks.rank][row]
-                mine[row] = differences @ noise.row(offset[i], mu.shape[1]).astype(np.float64)
-        return np.repeat(ranks.allgather(mine, [len(share) for share in shares]), step, axis=0)
+                mine[row] = differences @ noise.row(offset[start + row], mu.shape[1]).astype(np.float64)
+        return np.repeat(ranks.allgather(mine, np.diff(shares)), step, axis=0)
 
 
 def _squared_distances(mu: Floats, k: int) -> Floats:

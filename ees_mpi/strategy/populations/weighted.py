@@ -26,15 +26,12 @@ def weighted_noise(
     coefficient: Floats, offset: NDArray[np.int64], size: int, noise: Noise, ranks: Ranks, squared: bool = False
 ) -> Floats:
     """Return g[size] for coefficients [M] and offsets [M], on every rank."""
-    shares = ranks.shares(-(-size // GRAIN))
-    ends = [min(share.stop * GRAIN, size) for share in shares]
-    counts = np.diff([0, *ends]).tolist()
-    stop = ends[ranks.rank]
-    start = stop - counts[ranks.rank]
+    shares = ranks.cuts(size, GRAIN)
+    start, stop = shares[ranks.rank : ranks.rank + 2].tolist()
     factors = coefficient.astype(np.float32)
     cuts = np.linspace(start, stop, -(-(stop - start) // WIDE) + 1).astype(int).tolist()
     parts = [_sum_slice(factors, offset + low, high - low, noise, squared) for low, high in itertools.pairwise(cuts)]
-    return ranks.allgather(np.concatenate([*parts, np.empty(0)]), counts)
+    return ranks.allgather(np.concatenate([*parts, np.empty(0)]), np.diff(shares))
 
 
 def _sum_slice(factors: Singles, starts: NDArray[np.int64], width: int, noise: Noise, squared: bool) -> Floats:
