@@ -38,16 +38,29 @@ def layers(z: Any) -> list[tuple[Any, Any]]:
     return found
 
 
-def step(xp: Any, network: list[tuple[Any, Any]], place: Any, speed: Any, clock: Any) -> tuple[Any, Any]:
-    """Return place and speed [n, 1, 2] after a step; `xp` is numpy, jax.numpy or torch; clock [2]: sine and cosine."""
-    seen = xp.concatenate([place / 10, speed, 0 * speed + clock], -1)
+def sight(xp: Any, place: Any, speed: Any, clock: Any) -> Any:
+    """Return what the network sees [n, 1, 6]; `xp` is numpy, jax.numpy or torch; clock [2]: sine and cosine."""
+    return xp.concatenate([place / 10, speed, 0 * speed + clock], -1)
+
+
+def act(xp: Any, network: list[tuple[Any, Any]], seen: Any) -> Any:
+    """Return the actions [n, T, 3], thrust [2] and push, for what the networks see [n, T, 6]."""
     for weights, bias in network[:-1]:
         seen = xp.tanh(seen @ weights + bias)
     weights, bias = network[-1]
-    action = xp.tanh(seen @ weights + bias)
+    return xp.tanh(seen @ weights + bias)
+
+
+def move(place: Any, speed: Any, action: Any, clock: Any) -> tuple[Any, Any]:
+    """Return place and speed [n, 1, 2] after an action."""
     power = action[:, :, 2:] * clock[0]
     speed = 0.8 * speed + 0.2 * action[:, :, :2] * (power + abs(power)) * 0.5
     return place + speed, speed
+
+
+def step(xp: Any, network: list[tuple[Any, Any]], place: Any, speed: Any, clock: Any) -> tuple[Any, Any]:
+    """Return place and speed [n, 1, 2] after a step of the networks."""
+    return move(place, speed, act(xp, network, sight(xp, place, speed, clock)), clock)
 
 
 def clocks() -> np.ndarray:
