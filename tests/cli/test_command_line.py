@@ -161,6 +161,12 @@ def test_a_closed_or_full_stdout_does_not_end_the_training(tmp_path: Path) -> No
 def test_a_page_for_a_closed_or_full_stdout_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
     cli.commands["docs"].main(["glossary"], standalone_mode=False)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as nobody:  # after the end of `head`
+        monkeypatch.setattr(sys, "stdout", nobody)
+        for _ in range(2):
+            echo("a line of a table, before the figures are drawn")
     with open("/dev/full", "wb", 0) as full, pytest.raises(OSError, match=r"No space left on device: 'stdout'"):
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(full, write_through=True))
         echo("a page")

@@ -5,7 +5,6 @@ import shlex
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.program import refused
 from support.run_files import edited
@@ -18,70 +17,50 @@ LONG = "x" * 300
 OF_STARTS = ("starts=own", "rollouts=3")
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
-    (2, "population.sise: unknown name 'sise'; did you mean size?", f"{TRAIN} --set population.sise=4"),
     (2, "objective.name: unknown name 'maxvax'; did you mean maxvar", f"{TRAIN} --set objective.name=maxvax"),
-    (2, "optimizer.lr: expected float, got str", f"{TRAIN} --set optimizer.lr=fast"),
     (2, "population.std: expected a finite number, got inf", f"{TRAIN} --set population.std=inf"),
     (2, "run=4: expected section.key=value", f"{TRAIN} --set run=4"),
     (2, "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from", "train old.h5 --overwrite"),
     (2, "no option --nonsense; `ees-mpi train --help`", f"{TRAIN} --nonsense"),
     (2, "no option --learning-rate; did you mean --set optimizer.lr=VALUE?", f"{TRAIN} --learning-rate 3"),
     (2, "did you mean --set population.size=VALUE or --set noise.size=VALUE?", f"{TRAIN} --size=3"),
-    (2, "exclude each other", f"{TRAIN} --resume --overwrite"),
     (2, "expected --from RUN.h5", "train ant-maxent-split --set noise.size=100000 --out new.h5"),
     (2, "population.size: needs at least", f"{TRAIN} --set population.size=1000000000000"),
     (2, "--max-hours: expected a number between 1e-30 and 1e+30, got inf", f"{TRAIN} --max-hours inf"),
-    (2, f"--seed: expected a whole number of at most {2**62}", f"{TRAIN} --seed 99999999999999999999999"),
-    *((3, "File name too long", f"{verb} {LONG}.h5") for verb in ("info", "resume", f"{TRAIN} --out")),
-    (2, "population.std", f"{TRAIN} --set population.std=1e300"),
+    *((3, "File name too long", f"{verb} {LONG}.h5") for verb in ("info", f"{TRAIN} --out")),
     (2, "run.generations", f"{TRAIN} --set run.generations={'[' * 3000 + ']' * 3000}"),
-    (2, "deep.toml", "train deep.toml"),
     (2, "wrong.toml", "train wrong.toml"),
-    (3, "pipe.h5", "figure interference pipe.h5"),
     (2, "GiB of memory", "sample run.h5 --count 1000000000000"),
     (2, "\\x1b]0;title\\x07left", "adapt run.h5 --direction '\x1b]0;title\x07left'"),
-    *((3, "not a readable HDF5 file", f"{verb} text.h5") for verb in ("info", "config", "resume")),
-    *((3, "does not exist", f"{verb} absent.h5") for verb in ("info", "repair", "resume", "verify")),
+    (3, "not a readable HDF5 file", "info text.h5"),
+    *((3, "does not exist", f"{verb} absent.h5") for verb in ("info", "resume")),
     (2, "No such file or directory; did you mean wrong.toml?", "train wrongg.toml"),
-    (3, "is a folder", "info ."),
     (2, "expected 0 to 5", "verify run.h5 --generation 6"),
     (2, "RUN.h5", "metrics"),
     (2, "--std: expected a number between 1e-30 and 1e+30, got 0", "measure net.pt --std 0.1,0 --task x"),
-    (3, "No such file", "measure net.pt --task cheetah-maxent"),
     (3, "expected a policy: a run file, .npz, .zip of Stable-Baselines3", "measure model.pkl --task cheetah-maxent"),
     (3, "text.h5 is not a readable HDF5 file; expected a run file", "measure text.h5"),
     (2, "either --policy or --csv", "export cheetah.h5 --csv --policy"),
     (2, "--component 1", "export cheetah.h5 --policy --component 1 -o p.npz"),
     (3, "has no policy", "export run.h5 --policy -o p.npz"),
-    (2, "those of policies", "adapt cheetah.h5 --direction left --policy p.npz -o p.npz"),
-    (2, "has no direction", "adapt run.h5 --direction up"),
     (2, "those of journals; expected the name of a run file, such as a.h5", "sample run.h5 --out a.h5.journal"),
-    (3, "nothing.h5 is empty; expected a run file", "info nothing.h5"),
     (3, "cut.h5 is truncated: more than its 3000 bytes are expected; copy it again", "resume cut.h5"),
     *((3, "sub is a folder; expected a run file", f"{verb} sub") for verb in ("measure", "figure", f"{TRAIN} --from")),
     (2, "got a folder", "train sub.h5"),
-    (2, "between 0.05 and 50, got 0.0", "replay cheetah.h5 --speed 0"),
     (2, "argument (more); `ees-mpi train --help` lists the options", "train interference-maxvar more"),
     (2, "--out runs/: this is a folder", f"{TRAIN} --out runs/"),  # which would be the name of the run file
-    (2, "ends in .mp4, .gif", "replay cheetah.h5 --video film.avi"),
     (2, "--together: for a video only; add --video", "replay cheetah.h5 --together"),
     (2, "--mutations 65: expected at most 64, or --extremes", "replay cheetah.h5 --mutations 65"),
     (2, "add --mutations", "replay cheetah.h5 --set task.engine=mujoco"),
-    (2, "did you mean maxvar", "signal run.h5 --objective maxva"),
-    (2, "did you mean", "figure antt ant.h5"),
     (2, "needs runs", "figure ant"),
     (2, "has 0 to 2", "figure ant ant.h5 --generation 3"),
     (3, "no committed generation", "figure ant empty.h5"),
-    (3, "no finite behaviour", "figure locomotion nan.h5"),
     (2, "did you mean", "compare --metric distance-meen cheetah.h5 --against ant.h5"),
-    (2, "both sides", f"{COMPARE} cheetah.h5"),
     (2, "same run", f"{COMPARE} cheetah.h5 --against cheetah.h5"),
     (2, "task.starts", "measure run.h5 --starts 2 --count 20"),
-    (2, "has an option for it; expected --std", "measure run.h5 --set population.std=0.3"),
     *((2, "--starts 2 sets it; leave out", f"measure run.h5 --starts 2 --set task.{key}") for key in OF_STARTS),
     (3, "measure --starts", "figure starts run.h5"),
     (2, "/proc/x.html", "report ant.h5 -o /proc/x.html"),
-    (2, "/proc/x.mp4", "replay ant.h5 --video /proc/x.mp4"),
     *((3, "not a plain file", f"{verb} pipe.h5") for verb in ("info", "report", "resume", "sample --count 2")),
     *((3, "not a plain file", f"{TRAIN} {word}") for word in ("--out pipe.h5", "--from pipe.h5", "--from pipe.npz")),
     *((2, "not a plain file", f"{verb} pipe.toml") for verb in ("config", "plan --ranks 2", "train")),
@@ -98,18 +77,12 @@ def folder(finished: Path, cheetah: Path, ant: Path, tmp_path_factory: pytest.Te
         (place / f"{name}.h5").symlink_to(source)
     for name in ("pipe.h5", "pipe.npz", "pipe.toml"):
         os.mkfifo(place / name)
-    deep = "a=" + "[" * 5000 + "]" * 5000
-    texts = {"deep.toml": deep, "wrong.toml": "[run", "text.h5": "hello"}
-    texts |= dict.fromkeys(("nothing.h5", "model.pkl", "boat.py"), "")
-    for name, text in texts.items():
+    for name, text in {"wrong.toml": "[run", "text.h5": "hello", "model.pkl": "", "boat.py": ""}.items():
         (place / name).write_text(text)
     for name in ("sub", "sub.h5"):
         (place / name).mkdir()
     (place / "cut.h5").write_bytes(ant.read_bytes()[:3000])
-    for name in ("empty.h5", "nan.h5"):
-        shutil.copy(ant, place / name)
-    with edited(place / "nan.h5") as file:
-        file.attrs["run_id"], file["generations/behavior"][:] = "0" * 32, np.nan
+    shutil.copy(ant, place / "empty.h5")
     with edited(place / "empty.h5") as file:
         file.attrs["run_id"] = "1" * 32
         for dataset in file["generations"].values():

@@ -18,13 +18,6 @@ def test_a_preset_is_printed_with_all_defaults_as_toml_that_loads_again() -> Non
     assert "stall_minutes" not in config.read_source("interference-maxent")
 
 
-def test_a_config_file_is_printed_with_settings_laid_over_it(tmp_path: Path) -> None:
-    (tmp_path / "own.toml").write_text(config.read_source("interference-maxvar"))
-    said = done("config", "own.toml", "--set", "optimizer.lr=0.5", "--set", "run.seed=7").stdout
-    tables = tomllib.loads(said)
-    assert (tables["optimizer"]["lr"], tables["run"]["seed"]) == (0.5, 7)
-
-
 def test_a_run_file_is_printed_with_the_config_that_it_was_made_with(finished: Path) -> None:
     with open_run(finished) as run:
         assert tomllib.loads(done("config", finished).stdout) == run.config.sections()
