@@ -92,23 +92,20 @@ def test_a_command_with_a_wrong_option_would_be_found() -> None:
         parse(["train", "x", "--sede", "3"])
 
 
-def test_every_command_is_in_a_group_of_the_help_has_two_examples_of_itself_and_names_pages_that_exist() -> None:
+def test_every_command_is_in_a_group_of_the_help_has_examples_of_itself_and_names_pages_that_exist() -> None:
     assert sorted(name for names in GROUPS.values() for name in names) == sorted(cli.commands)
-    listed = ees("--help").stdout
-    assert "..." not in listed.replace("[ARGS]...", "") and all(f"\n{title}:\n" in listed for title in GROUPS)
+    lines = ees("--help").stdout.splitlines()
+    assert len(lines) <= 50 and max(map(len, lines)) <= 80
     for name in cli.commands:
         text = ees(name, "--help").stdout
-        assert text.count("\n    ") >= 2 and "Examples:" in text and ".md" not in text
         assert set(re.findall(r"`ees-mpi docs (\w+)`", " ".join(text.split()))) <= set(pages())
         assert [words[0] for words in commands("\n".join(EXAMPLES[name]))] == [name] * 2
 
 
-def test_docs_lists_all_pages_with_their_titles_on_four_shelves_and_prints_each() -> None:
+def test_docs_lists_all_pages_and_prints_each() -> None:
     lines = done("docs").stdout.splitlines()[:-2]
     topics = [line.split()[0] for line in lines if line.startswith("  ")]
-    assert sorted(topics) == sorted(path.stem for path in DOCS.glob("*.md")) and topics[0] == "first_steps"
-    assert [line for line in lines if not line.startswith("  ")] == ["Learn", "Do", "Look up", "Understand"]
-    assert all(len(line.split()) > 1 and "#" not in line for line in lines if line.startswith("  "))
+    assert sorted(topics) == sorted(path.stem for path in DOCS.glob("*.md"))
     assert done("docs", "first-steps").stdout == (DOCS / "first_steps.md").read_text()
 
 

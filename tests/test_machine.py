@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.program import done, info
+from support.program import done
 from support.run_files import edited
 
-from ees_mpi import machine, open_run
+from ees_mpi import machine
 from ees_mpi.version import __version__
 
 ALONE = """
@@ -78,9 +78,3 @@ def test_a_resume_on_another_machine_is_noticed(copied: Path) -> None:
         file["sessions/machine"][0] = json.dumps({**noted, "blas": "another"})
     said = done("resume", copied, "--generations", "7").stdout
     assert "warning: something has changed since the last session" in said and "'another' there" in said
-
-
-def test_every_session_notes_the_commit_and_info_shows_it(finished: Path) -> None:
-    with open_run(finished) as run:
-        assert [session["machine"]["commit"] for session in run.sessions()] == [machine.commit()]
-    assert info(finished)["commit"] == machine.commit()

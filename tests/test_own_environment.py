@@ -8,17 +8,12 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from support.own_place import SHAPE
 from support.program import done, ees, refusal, sets
 
 import ees_mpi
-from ees_mpi.analysis import video
 from ees_mpi.analysis.figures.catalog import suiting
-from ees_mpi.analysis.figures.curves import measure as measure_figure
-from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.heritability import describe
 from ees_mpi.analysis.offspring import axis_names
-from ees_mpi.analysis.together import MARK, balls
 from ees_mpi.commands.info import read
 from ees_mpi.errors import ConfigError
 from ees_mpi.outcomes import Floats
@@ -109,11 +104,8 @@ def test_one_or_two_numbers_are_a_place_unless_a_key_says_otherwise() -> None:
         ({"behavior": "final_info[where]"}, 2, ["final where[0]", "final where[1]"]),
         ({"behavior": "mean_info[a$b\x1b$]"}, 1, [r"mean a$b\x1b$"]),
         ({"behavior": "final_info[where]", "axes": 2}, 3, ["final where[1]", "final where[2]"]),
-        ({"behavior_steps": [2, 4], "steps": 4}, 4, ["final observation[0]", "final observation[1]"]),
-        ({"behavior": "final_observation[1]"}, 1, ["final observation[1]"]),
         ({"behavior": "final_observation[1, 0, 3]"}, 3, [f"final observation[{number}]" for number in (1, 0, 3)]),
         ({"behavior": "support.own_place:final_place"}, 1, ["final place"]),
-        ({"behavior": "support.own_place:final_info"}, 1, ["final info"]),
     ],
 )
 def test_axes_of_figures_are_named_after_the_numbers_that_they_show(
@@ -143,20 +135,6 @@ def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, meas
     for lines in (placed, without):
         assert any(line.startswith("std 0.5: ") and "belongs to the mutation" in line for line in lines)
     assert [any("task.starts=own" in line for line in without)] == [row["share"] < 0.5]
-
-
-def test_the_figure_of_measure_shows_where_mutations_end(own: Path, measured: Path, tmp_path: Path) -> None:
-    with ees_mpi.open_run(measured) as opened, drawing():
-        panel = measure_figure([opened], 1.0).axes[5]  # after five measures
-        assert [points.get_label() for points in panel.collections] == ["std 0.5", "std 0.2"]
-        assert panel.get_title() == "where rollouts end: MaxEnt-EES" and panel.get_ylabel() == "final place[1]"
-    done("train", own, *HEIGHT, "-o", tmp_path / "line.h5")
-    with ees_mpi.measure(str(tmp_path / "line.h5"), std=[0.2, 0.5], count=40) as line, drawing():
-        figure = measure_figure([line, line], 1.0)
-        figure.canvas.draw()
-        panel = figure.axes[5]
-        np.testing.assert_allclose(panel.collections[1].get_offsets()[:, 1], line["behavior"][0][:, 0])
-        assert [tick.get_text() for tick in panel.get_xticklabels()] == ["0.2", "0.5"]
 
 
 @pytest.mark.usefixtures("quick_figures")
@@ -220,44 +198,8 @@ def test_adapt_chooses_by_the_starts_of_the_run_or_from_one_start(several: Path,
     assert "chosen from one start, went" in said
 
 
-def test_a_film_of_an_own_environment_has_its_shape_and_says_behaviour_and_std(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sheets: list[video.Sheet] = []
-
-    class Noted(video.Sheet):
-        def __init__(self, *words: Any):
-            super().__init__(*words)
-            sheets.append(self)
-
-    monkeypatch.setattr(video, "Sheet", Noted)
-    done("replay", run, "--individual", 3, "--individual", 5, "--video", tmp_path / "own.gif", "--size", "240x160")
-    (sheet,) = sheets
-    height, width = SHAPE
-    assert (sheet._w, sheet._h) == (240, 240 * height // width)
-    with ees_mpi.open_run(run) as opened:
-        x, y = opened["behavior"][-1][3]
-    assert sheet._films[0].own == (f"behaviour {x:.4g}, {y:.4g}", "std 0.5")
-    *_, last = sheet.frames()
-    assert (last[: sheet._h, :239] == 99).all(axis=-1).mean() > 0.8  # no bars: the picture, and the map on it
-
-
-@pytest.mark.parametrize("numbers", [2, 1])
-def test_places_are_drawn_together_as_trails(own: Path, run: Path, numbers: int, tmp_path: Path) -> None:
-    path = run
-    if numbers == 1:
-        path = tmp_path / "line.h5"
-        done("train", own, *HEIGHT, "-o", path)
-    out = tmp_path / "together.gif"
+def test_places_on_a_line_are_drawn_together_as_trails(own: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "line.h5", tmp_path / "together.gif"
+    done("train", own, *HEIGHT, "-o", path)
     said = done("replay", path, "--mutations", 4, "--together", "--video", out, "--size", "160x120").stdout
     assert said.count("the same bits as in its first evaluation") == 4 and out.stat().st_size > 1000
-
-
-def test_trails_begin_in_the_middle_with_round_numbers_at_the_marks() -> None:
-    walks = [np.array([[100.0, 7.0], [100.0 + x, 7.0]]) for x in (0.3, -0.7)]
-    limbs, unit = balls(walks)
-    assert unit * MARK == pytest.approx(0.2)
-    np.testing.assert_allclose(limbs[1][:, 0, 0] * unit, [0.0, -0.7], atol=1e-12)
-    assert (limbs[0][0, 0, [0, 1, 3, 4]] == 0).all() and limbs[0].shape == (2, 1, 7)
-    still, unit = balls([np.zeros((3, 1))])
-    assert np.isfinite(still[0]).all() and unit > 0

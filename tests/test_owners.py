@@ -63,9 +63,3 @@ def test_every_empty_value_is_named(tmp_path: Path) -> None:
     text = 'date = "x"\ndoi = ""\n[urls]\nIssues = ""\n[[authors]]\nemail = ""\n'
     (folder / owners.OWNERS).write_text(text)
     assert [each.partition(": ")[2] for each in owners.empty(folder)] == ["Issues", "doi", "email of author 1"]
-
-
-def test_no_file_asks_a_stranger_to_fill_in_something() -> None:
-    files = [*CHECKOUT.glob("*.*"), *(CHECKOUT / "ees_mpi").rglob("*.md"), *(CHECKOUT / "tools").glob("*")]
-    mark = "FILL" + " IN"
-    assert not [path.name for path in files if path.is_file() and mark in path.read_text(errors="ignore")]

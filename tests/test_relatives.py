@@ -76,16 +76,6 @@ def test_the_weights_of_quality_are_the_ranks_of_nsga_2(count: int) -> None:
     np.testing.assert_allclose(quality.weights_of(given.behavior, given.fitness), expected, atol=1e-15)
 
 
-def test_a_step_of_quality_is_the_noise_weighted_with_these_ranks() -> None:
-    with strategy(np.full(D, 0.1), optimizer=ASCENT) as es:
-        for _ in range(3):
-            mean, eps = es.mean.copy(), (es.ask() - es.mean) / STD
-            expected = nsga_ranks(*toy(es.ask())) @ eps / (SIZE * STD)
-            quality.step(es, toy)
-            np.testing.assert_allclose(es.mean - mean, 0.5 * expected, rtol=1e-3, atol=1e-5)
-            assert np.abs(expected).max() > 0.01
-
-
 def test_equal_individuals_have_equal_weights_and_failed_ones_none() -> None:
     given = outcomes()
     behavior, fitness = given.behavior.copy(), given.fitness.copy()

@@ -3,7 +3,6 @@
 import functools
 import http.server
 import importlib
-import inspect
 import json
 import os
 import subprocess
@@ -113,15 +112,3 @@ def test_the_page_of_the_api_has_every_public_name_and_protocols_that_exist() ->
     for path in [name for name in names if "." in name]:
         module, _, name = path.rpartition(".")
         assert hasattr(importlib.import_module(f"ees_mpi.{module}"), name)
-
-
-def test_signatures_are_those_of_the_functions_and_not_of_their_wrappers() -> None:
-    import griffe
-
-    extensions = griffe.load_extensions(griffe_extension.Described)
-    package: Any = griffe.load("ees_mpi.commands.api", extensions=extensions, search_paths=[str(CHECKOUT)])
-    for name in ("train", "sample", "adapt", "measure", "signal"):
-        expected = inspect.signature(getattr(ees_mpi, name)).parameters
-        found = package[name].parameters
-        assert [each.name for each in found] == list(expected) and all(each.annotation for each in found)
-        assert package[name].docstring.value.count("\n- `") == len(expected)

@@ -67,11 +67,6 @@ def test_a_sample_changes_only_engine_and_device(settings: dict[str, Any], train
     assert not list(tmp_path.iterdir())
 
 
-def test_a_run_does_not_go_on_in_another_engine(trained: Path) -> None:
-    with pytest.raises(ConfigError, match=r"task\.engine is 'mujoco' in the file and 'bullet' now"):
-        ees_mpi.train("cheetah-maxent", trained, settings={**SMALL, "run.generations": 2}, resume=True)
-
-
 def test_another_engine_drops_the_device_and_says_so() -> None:
     changed = config.parse(config.load("ant-maxent", ["task.engine=mujoco"]).to_toml(), ["task.engine=bullet"])
     assert changed.task.device is None and changed.notes == (

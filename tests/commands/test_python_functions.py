@@ -136,27 +136,6 @@ def test_an_exit_in_a_task_is_an_error_and_releases_the_file(tmp_path: Path, mon
     ees_mpi.train(CONFIG, out, overwrite=True).close()  # the lock is free
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"resume": True, "overwrite": True}, "exclude each other"),
-        ({"max_hours": float("nan")}, "max_hours: expected a number between .*, got nan"),
-        ({"settings": ["run.seed=1"]}, "settings: expected a dict"),
-        ({"settings": {"task.function": lambda: 0}}, "task.function: expected a class or function at the top"),
-    ],
-)
-def test_wrong_arguments_are_config_errors(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ees_mpi.ConfigError, match=message):
-        ees_mpi.train("interference-maxvar", **options)
-
-
-def test_the_traceback_of_a_wrong_argument_shows_the_line_of_the_user_and_one_of_ours() -> None:
-    for call in (lambda: ees_mpi.train("no-such-preset"), lambda: ees_mpi.sample("absent.h5", 4)):
-        with pytest.raises(ees_mpi.EesError) as error:
-            call()
-        assert [entry.path.name for entry in error.traceback][2:] == ["arguments.py"]
-
-
 def test_settings_keep_their_types() -> None:
     settings = {"task.settings": {'a "b"': [1, 2.5, True, "x\ty"], "n": np.int64(3), "p": Path("p")}}
     config = ees_mpi.load_config(CONFIG, {**settings, "population.std": np.float64(0.25)})
@@ -171,11 +150,3 @@ def test_a_call_inside_a_call_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ees_mpi.LaunchError, match="another call of ees_mpi is running in this process"):
         small(tmp_path / "run.h5", on_generation=lambda record: small(inner).close())
     assert not inner.exists()
-
-
-def test_dir_lists_what_is_public_and_nothing_else() -> None:
-    assert dir(ees_mpi) == sorted(ees_mpi.__all__)
-    assert all(getattr(ees_mpi, name) is not None for name in dir(ees_mpi))
-    assert {"train", "sample", "adapt", "open_run", "load_config", "presets", "__version__"} <= set(dir(ees_mpi))
-    with pytest.raises(AttributeError, match="no attribute 'trian'"):
-        ees_mpi.trian  # noqa: B018

@@ -6,8 +6,7 @@ import pytest
 from support.program import done, ees, refused, sets
 
 import ees_mpi
-from ees_mpi.commands import arguments, shelf
-from ees_mpi.commands.requests import MeasureRequest
+from ees_mpi.commands import shelf
 
 ANT = "gymnasium-ant-maxent"
 
@@ -23,14 +22,10 @@ def test_every_trained_mean_is_listed_with_a_line_and_has_a_card() -> None:
     "words",
     [
         ("measure", "shelf:no-such"),
-        ("replay", "shelf:no-such"),
-        ("sample", "shelf:no-such"),
         ("adapt", "shelf:no-such", "--direction", "left"),
         ("train", "ant-es", "--from", "shelf:no-such"),
         ("train", "ant-es", "--from", "shelf:"),
-        ("export", "shelf:no-such", "--policy"),
         ("config", "shelf:no-such"),
-        ("info", "shelf:no-such"),
         ("figure", "shelf:no-such"),
     ],
 )
@@ -51,7 +46,7 @@ def test_config_prints_the_config_of_a_trained_mean_and_info_its_card() -> None:
     assert done("info", f"shelf:{ANT}").stdout == ees_mpi.shelf(ANT).with_suffix(".md").read_text()
 
 
-@pytest.mark.parametrize("words", ["info --json", "verify", "resume", "signal", "report", "export --policy", "figure"])
+@pytest.mark.parametrize("words", ["info --json", "resume", "report", "export --policy", "figure"])
 def test_commands_for_runs_say_which_take_a_policy(words: str, inside: Path) -> None:
     command, *options = words.split()
     code, said = refused(command, f"shelf:{ANT}", *options)
@@ -62,13 +57,6 @@ def test_commands_for_runs_say_which_take_a_policy(words: str, inside: Path) -> 
 def test_a_trained_mean_is_no_config_of_a_new_run(command: str, inside: Path) -> None:
     code, said = refused(command, f"shelf:{ANT}")
     assert code == 2 and f"ees-mpi config shelf:{ANT}" in said and f"--from shelf:{ANT}" in said
-
-
-def test_outputs_of_a_trained_mean_are_written_here_and_not_into_the_package(inside: Path) -> None:
-    path = ees_mpi.shelf(ANT)
-    assert arguments.checked(MeasureRequest(f"shelf:{ANT}")).target == Path(f"{ANT}-measure.h5")
-    assert shelf.output_beside(path, "-sample.h5") == Path(f"{ANT}-sample.h5")
-    assert shelf.output_beside(Path("runs/a.h5"), "-sample.h5") == Path("runs/a-sample.h5")
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from support.program import CHECKOUT, TINY, done, ees, info, sets, train
+from support.program import CHECKOUT, TINY, done, ees, sets, train
 from support.run_files import assert_same_bits
 
 WORDS = ("interference-maxvar", *sets(*TINY))
@@ -36,12 +36,6 @@ def test_a_run_that_is_not_given_a_name_has_that_of_its_preset_and_seed() -> Non
     done("train", *WORDS)
     assert [path.name for path in Path().iterdir()] == [name]
     assert ees("train", *WORDS, "--set", "population.std=0.3").returncode == 3  # another run has this name
-
-
-def test_the_papers_main_comparison_starts_from_a_maxent_preset() -> None:
-    for line in commands("interference-maxent", *sets(*TINY, "objective.name=fitness,maxvar,maxent")):
-        done(*line)
-    assert [info(path)["objective"] for path in sorted(Path().glob("*.h5"))] == ["fitness", "maxent", "maxvar"]
 
 
 @pytest.mark.slow

@@ -31,20 +31,19 @@ def test_a_changed_number_is_found(dataset: str, place: tuple[int, ...], named: 
     assert code == 1 and f"the update of {named} does not follow from its logged outcomes" in line
 
 
-@pytest.mark.parametrize(("number", "code", "words"), [(np.inf, 3, "not finite"), (1e308, 1, "does not follow")])
-def test_numbers_that_no_rollout_has_are_found(number: float, code: int, words: str, tmp_path: Path) -> None:
-    run = train(tmp_path / "run.h5")
-    with edited(run) as file:
-        file["generations/behavior"][1, 3:5, 0] = number
-    found, line = refusal("verify", run, "--updates")
-    assert found == code and "generation 1" in line and words in line
-
-
-def test_a_generation_without_a_valid_rollout_is_refused(copied: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "number", "code", "words"),
+    [
+        ("behavior", np.inf, 3, "not finite"),
+        ("behavior", 1e308, 1, "does not follow"),
+        ("valid", 0, 3, "no valid rollout"),
+    ],
+)
+def test_numbers_that_no_rollout_has_are_found(name: str, number: float, code: int, words: str, copied: Path) -> None:
     with edited(copied) as file:
-        file["generations/valid"][1] = 0
-    code, line = refusal("verify", copied, "--updates")
-    assert code == 3 and "generation 1 has no valid rollout" in line
+        file["generations"][name][1] = number
+    found, line = refusal("verify", copied, "--updates")
+    assert found == code and "generation 1" in line and words in line
 
 
 def test_observation_sums_that_are_changed_or_gone_are_found(tmp_path: Path) -> None:
@@ -77,12 +76,6 @@ def test_bits_of_a_gpu_that_differ_are_an_error_which_names_the_difference_of_ma
         compare_bits("g", logged, other, [])
     with pytest.raises(VerifyError, match="other bits: this is expected here: gpu is 'A' here"):
         compare_bits("g", logged, other, ["gpu is 'A' here and 'B' there"])
-
-
-def test_the_behaviours_from_each_start_are_compared_on_a_gpu_too() -> None:
-    logged = outcomes(10, 2)
-    by_start = np.zeros((10, 3, 2))
-    one, other = replace(logged, by_start=by_start), replace(logged, by_start=by_start + 1e-9)
-    compare_bits("g", one, one, [])
+    starts = np.zeros((10, 3, 2))
     with pytest.raises(VerifyError, match="10 of 10 individuals have other bits"):
-        compare_bits("g", one, other, [])
+        compare_bits("g", replace(logged, by_start=starts), replace(logged, by_start=starts + 1e-9), [])

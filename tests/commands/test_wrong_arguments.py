@@ -18,14 +18,15 @@ SMALL: dict[str, Any] = {"mean": np.ones(3), "config": {"noise": {"size": 5000}}
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: ees_mpi.Strategy(np.ones(3), record="runs/"), "record runs/: this is a folder"),
         (lambda: ees_mpi.sample("run.h5", 1), "count: expected a whole number of at least 2, got 1"),
         (lambda: ees_mpi.sample("run.h5", std=float("nan")), "std: expected a number between .*, got nan"),
         (lambda: ees_mpi.train("ant-es", "x.h5", seed=2**63), r"seed: expected a whole number of at most \d+, got"),
         (lambda: ees_mpi.train("ant-es", "x.h5", settings="run.seed=3"), "settings: expected a dict such as"),  # type: ignore[arg-type]
         (lambda: ees_mpi.maxent_weights(BEHAVIOR, bandwidth=-1), 'number or "scott", got -1'),
         (lambda: ees_mpi.maxent_weights(BEHAVIOR, bandwidth="wide"), "or \"scott\", got 'wide'"),
-        (lambda: ees_mpi.maxvar_weights(BEHAVIOR, normalization="rank"), "expected 'whiten' or 'ranks', got 'rank'"),  # type: ignore[arg-type]
+        (lambda: ees_mpi.train("ant-es", resume=True, overwrite=True), "exclude each other"),
+        (lambda: ees_mpi.train("ant-es", max_hours=float("nan")), "max_hours: expected a number between .*, got nan"),
+        (lambda: ees_mpi.train("ant-es", settings={"task.function": lambda: 0}), "expected a class or function at the"),
     ],
 )
 def test_a_limit_is_told_with_its_argument_and_what_came(call: Callable[[], Any], message: str, inside: Path) -> None:
@@ -39,18 +40,13 @@ def test_a_direction_keeps_its_digits() -> None:
 
 
 class Foreign:
-    """An array of another library, as JAX's: 32 bits, converted when asked, and `__index__` whatever it holds.
+    """An array of another library, as JAX's: 32 bits, converted when asked, and `__index__` whatever it holds."""
 
-    traced: its numbers are not known yet, as under `jax.jit`
-    """
-
-    def __init__(self, values: Any, traced: bool = False):
-        self.values, self.traced = np.asarray(values), traced
+    def __init__(self, values: Any):
+        self.values = np.asarray(values)
         self.shape, self.ndim, self.dtype = self.values.shape, self.values.ndim, self.values.dtype
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if self.traced:
-            raise TypeError("the array is traced")
         return self.values.astype(dtype or self.dtype)
 
     def __index__(self) -> int:
@@ -63,7 +59,7 @@ class Foreign:
         return len(self.values)
 
     def __getitem__(self, index: Any) -> "Foreign":
-        return Foreign(self.values[index], self.traced)
+        return Foreign(self.values[index])
 
     def tolist(self) -> Any:
         return np.asarray(self).tolist()
@@ -95,12 +91,3 @@ def test_arrays_of_another_library_are_taken_where_those_of_numpy_are(inside: Pa
     ees_mpi.train("interference-maxvar", "run.h5", settings=small, generations=Foreign(np.int32(2)), seed=size).close()
     with ees_mpi.sample("run.h5", count=size, generation=Foreign(np.int32(1))) as run:
         assert run["behavior"].shape[1] == 4
-
-
-def test_numbers_that_are_not_known_yet_are_refused_by_tell() -> None:
-    with ees_mpi.Strategy(**SMALL) as es:
-        es.ask()
-        traced: Any = Foreign(BEHAVIOR, traced=True)
-        for given in ({"behavior": traced}, {"behavior": BEHAVIOR, "fitness": traced}, {"weights": traced}):
-            with pytest.raises(ees_mpi.TaskError, match=r"tell: expected arrays of numbers.*: the array is traced"):
-                es.tell(**given)

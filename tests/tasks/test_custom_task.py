@@ -8,7 +8,6 @@ from support.program import CHECKOUT, done, ees, info
 import ees_mpi
 from ees_mpi.errors import PluginError
 from ees_mpi.registry.plugins import Guard
-from ees_mpi.tasks import TASKS
 
 
 @pytest.mark.standing_ranks
@@ -37,13 +36,6 @@ def test_a_property_that_fails_after_the_first_commit_is_no_error_of_the_config(
     with pytest.raises(ees_mpi.ConfigError, match="behavior_dim raised"):
         ees_mpi.train({"task": task, **parts}, tmp_path / "new.h5", generations=3)
     assert not (tmp_path / "new.h5").exists()
-
-
-def test_an_evaluator_without_close_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = TASKS.build({"name": "custom", "function": "support.own_tasks:Waves"})
-    monkeypatch.delattr(own_tasks.Base, "close")
-    with pytest.raises(ees_mpi.ConfigError, match=r"open\(\): expected .* evaluate and close; Waves has no close"):
-        task.check()
 
 
 def test_an_object_of_the_user_can_be_copied_and_may_wrap_another_one() -> None:

@@ -2,11 +2,10 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import ees_mpi
 from ees_mpi.analysis.figures.curves import measure, standard_error
-from ees_mpi.analysis.figures.positions import limits, starts
+from ees_mpi.analysis.figures.positions import limits
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
@@ -27,10 +26,6 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Run:
     )
 
 
-def titles(figure: Figure) -> list[str]:
-    return [panel.get_title() for panel in figure.axes if panel.get_title()]
-
-
 def test_the_map_of_several_starts_shows_where_rollouts_end_at_one_scale(measured: Run) -> None:
     with drawing():
         figure = measure([measured], 1.0)
@@ -47,14 +42,6 @@ def test_axes_of_measures_begin_at_zero_and_that_of_an_entropy_is_a_nat_long(mea
     with drawing():
         entropy, *others = measure([measured], 1.0).axes[:5]
     assert [panel.get_ylim()[0] for panel in others] == [0.0] * 4 and np.ptp(entropy.get_ylim()) >= 1
-
-
-def test_titles_have_two_lines_at_most_and_the_label_stands_once_above_the_panels_of_starts(measured: Run) -> None:
-    with drawing():
-        figures = [measure([measured], 1.0), starts([measured])]
-    for figure in figures:
-        assert all(title.count("\n") <= 1 for title in titles(figure))
-    assert len(titles(figures[1])) == 4 and figures[1]._suptitle.get_text().startswith("A point in the plane")
 
 
 def test_axes_of_a_place_have_one_scale_and_those_of_a_length_and_a_speed_do_not(measured: Run) -> None:

@@ -4,12 +4,9 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import imageio_ffmpeg
-import msgspec
 import numpy as np
 import pytest
 from support.program import CHECKOUT, done, ees, train
@@ -63,12 +60,6 @@ def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheeta
     assert "mean 0" in said and "mean 1" in said and said.count(SAME) == 1
 
 
-def test_a_film_of_some_seconds_does_not_end_with_the_end_of_the_rollout(cheetah: Path, tmp_path: Path) -> None:
-    out = tmp_path / "short.gif"
-    options = ["--video", out, "--size", "96x96", "--speed", 0.5, "--seconds", 0.06]
-    assert "short.gif: 2 frames" in ees("replay", cheetah, "--individual", 1, *options).stdout  # steps 0 and 2 of 3
-
-
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     words = ("task.name=gymnasium", "task.env=support.own_place:PlacePoint-v0", "task.behavior=final_observation")
     small = ("task.steps=4", "task.rollouts=2", "task.starts=own", "population.size=4", "noise.size=100000")
@@ -81,18 +72,6 @@ def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     assert f"behaviour {mean}, the mean of 2 starts (from the first: {first}); " in said
     assert "; 8 steps in all: the same bits" in said
     assert played(film)[:2] == (5, (270, 90 + 62))  # the shape of its pictures
-
-
-def test_the_caption_of_a_film_has_the_start_that_it_shows_and_the_behaviour_from_there(
-    cheetah: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    again = Repeated(np.zeros(4), np.array([1.0, 8.0, 2.0, 0.5]), by_start=np.array([[3.25], [-2.25]]))
-    with open_run(cheetah) as run:
-        task: Any = run.config.task
-        run.config = replace(run.config, task=msgspec.structs.replace(task, rollouts=2))
-        monkeypatch.setattr(type(task), "begins_at_origin", False)
-        film = replay._film_of(run, [], replay.Replayed(replay.Choice(1, 3), again, []))
-    assert film.title == "generation 1, individual 3, start 1 of 2" and film.own == ("behaviour 3.25", "std 0.02")
 
 
 def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from support.program import done, refusal
 
-from ees_mpi.analysis.together import FLOOR, SHADES, Scene, balls, color_of
+from ees_mpi.analysis.together import FLOOR, SHADES, Scene, color_of
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
 SAME = "the same bits as in the file"
@@ -50,11 +50,6 @@ def test_a_robot_that_has_left_the_start_has_its_number() -> None:
     assert not len(changed[0])  # at the start they would hide each other
     left, right = (middle_of(color_of(angle, *SHADES[1]), plain[-1])[0] for angle in (math.pi, 0.0))
     assert changed[-1].min() < left + 5 and changed[-1].max() > right - 5 and len(changed[-1]) < 40
-
-
-def test_the_first_picture_of_places_shows_what_the_last_one_shows() -> None:
-    places, unit = balls([np.linspace(0, 6, 9)[:, None] * [1.0, end] for end in (1.0, -1.0)])
-    assert len({(*camera.target, camera.distance) for camera in Scene(places, 2, SIZE, 0.1, "", unit)._cameras()}) == 1
 
 
 def test_robots_that_move_along_x_have_lanes_and_a_short_walk_stays_at_its_end() -> None:

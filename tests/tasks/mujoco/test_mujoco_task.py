@@ -1,6 +1,5 @@
 import math
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.replica.robots import replica_model
 from ees_mpi.tasks.mujoco.robot_model import library
 from ees_mpi.tasks.mujoco.task import Mujoco
 from ees_mpi.tasks.mujoco.walker import MujocoWalker
@@ -154,14 +152,6 @@ def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     assert evaluate(task).valid
     assert build(model=own, root="cart", dimensions=1).layers[0] == 7
     assert build(model=own, root="arm").layers[0] == 6
-
-
-def test_only_the_robots_of_the_paper_are_said_to_run_without_mujoco(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mujoco", None)
-    for call, said in ((partial(replica_model.__wrapped__, "ant"), True), (library, False)):
-        with pytest.raises(MissingExtra) as error:
-            call()
-        assert "[mujoco]" in str(error.value) and ("task.engine=bullet" in str(error.value)) == said
 
 
 def test_a_renderer_that_is_not_here_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
