@@ -2,7 +2,6 @@
 
 import copy
 import html
-import json
 import os
 import pickle
 import shutil
@@ -199,8 +198,7 @@ def pickled(thing: Any) -> Any:
 HOLES: dict[str, Callable[..., Any]] = {
     "train(load_config(f))": lambda f, **trust: ees_mpi.train(ees_mpi.load_config(f), "y.h5", **trust),
     "train(open_run(f).config)": lambda f, **trust: ees_mpi.train(ees_mpi.open_run(f).config, "y.h5", **trust),
-    "train(sections)": lambda f, **trust: ees_mpi.train(ees_mpi.open_run(f).config.sections(), "y.h5", **trust),
-    "train(copied sections)": lambda f, **trust: ees_mpi.train(
+    "train(sections)": lambda f, **trust: ees_mpi.train(
         copy.deepcopy(ees_mpi.load_config(f).sections()), "y.h5", **trust
     ),
     "train(pickled config)": lambda f, **trust: ees_mpi.train(pickled(ees_mpi.load_config(f)), "y.h5", **trust),
@@ -212,12 +210,8 @@ HOLES: dict[str, Callable[..., Any]] = {
     "train(f)": lambda f, **trust: ees_mpi.train(f, "y.h5", **trust),
     "train(f, resume)": lambda f, **trust: ees_mpi.train(f, resume=True, generations=9, **trust),
     "load_config(f).task": lambda f, **trust: ees_mpi.load_config(f, **trust).task.parameters,
-    "load_config(load_config(f)).task": lambda f, **trust: (
-        ees_mpi.load_config(ees_mpi.load_config(f), **trust).task.parameters
-    ),
     "open_run(f).config.task": lambda f, **trust: ees_mpi.open_run(f, **trust).config.task.open(0),
     "sample": lambda f, **trust: ees_mpi.sample(f, 4, overwrite=True, **trust),
-    "measure": lambda f, **trust: ees_mpi.measure(f, count=4, overwrite=True, **trust),
 }
 
 
@@ -352,9 +346,6 @@ def test_a_model_of_a_run_file_is_neither_read_nor_compiled(model: str) -> None:
     text = f"[task]\nname = 'mujoco'\n{model}\n"
     with pytest.raises(TrustError, match=r"task\.model.*--trust"):
         _ = task_of(text, stored=True).layers
-    plain_with("task", f"name = 'mujoco'\nhidden = [4]\n{model}")
-    with pytest.raises(TrustError, match=r"task\.model"):
-        ees_mpi.train(ees_mpi.load_config("run.h5"), "y.h5")
 
 
 def test_installed_modules_win_over_the_present_folder(folder: Path) -> None:
@@ -376,7 +367,7 @@ def test_functions_are_not_called_in_place_of_tasks(folder: Path) -> None:
 
 
 def test_results_of_other_code_than_the_run_was_trained_with_say_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size is "old"
     options = words({**OWN["A Gymnasium environment"], **OWN["An objective in numpy"]})
@@ -387,13 +378,7 @@ def test_results_of_other_code_than_the_run_was_trained_with_say_so(
     forget_modules()
     begun = done("train", *options, "--out", "new.h5", "--from", "run.h5")
     monkeypatch.setenv("EES_MPI_TRUST", "1")
-    adapted = done("adapt", *ASKING["adapt"], "--mutations", 2, "--evaluations", 1, "--policy", "left.npz")
-    sampled = done("sample", "left.npz", "--count", 2, "-o", "left.h5")
-    for said in (begun, adapted, sampled):
+    adapted = done("adapt", *ASKING["adapt"], "--mutations", 2, "--evaluations", 1)
+    for said in (begun, adapted):
         assert "changed since run.h5" in said.stdout and "cart (" in said.stdout and "as it is now" in said.stdout, said
     assert "weights (" in done("signal", "run.h5", "--json").stderr
-    capsys.readouterr()
-    with ees_mpi.measure("left.h5", std=0.1, count=2, out="measured.h5") as measured:
-        assert "changed since " in capsys.readouterr().out  # it was not the study that trained the policy
-        trained = json.loads(measured.attributes["started_from"])["own_code"]["cart"]
-        assert trained != measured.machine(0)["own_code cart"]

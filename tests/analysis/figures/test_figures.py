@@ -44,7 +44,7 @@ def panels_of(name: str, paths: Sequence[Path], *generations: Sequence[int]) -> 
     return [axes for axes in figure.axes if axes.axison and axes.get_label() != "<colorbar>"]
 
 
-@pytest.mark.parametrize(("name", "suffix"), [("interference", ".png"), ("signal", ".png"), ("mixture", ".pdf")])
+@pytest.mark.parametrize(("name", "suffix"), [("interference", ".png"), ("mixture", ".pdf")])
 def test_every_figure_is_drawn_and_saved_whole(zoo: Zoo, folder: Path, name: str, suffix: str) -> None:
     out = folder / f"{name}{suffix}"
     said = ees("figure", name, *(zoo[each] for each in INGREDIENTS[name]), "-o", out)
@@ -99,25 +99,14 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(zoo: Zoo) -> Non
     assert list(lines) == ["standard ES", "MaxEnt-EES, mean of 2 runs"]
 
 
-def test_runs_that_differ_only_in_the_fourth_of_their_keys_are_not_taken_for_seeds(zoo: Zoo, folder: Path) -> None:
-    others = {"bandwidth = 1.0": "bandwidth = 2.0", "l2 = 0.0": "l2 = 0.5", "lr = 0.1": "lr = 0.2"}
-    wider = {"std = 0.5": "std = 0.7"}
-
-    def changed(text: str, changes: dict[str, str]) -> str:
-        for old, new in changes.items():
-            assert old in text
-            text = text.replace(old, new)
-        return text
-
-    place = [np.arange(8.0)[:, None]]
-    paths = [
-        *seeds(folder, zoo["maxent"], "plain", place),
-        *seeds(folder, zoo["maxent"], "wider", place, lambda text: changed(text, wider)),
-        *seeds(folder, zoo["maxent"], "others", place, lambda text: changed(text, others)),
-    ]
+def test_runs_that_differ_in_a_key_are_not_taken_for_seeds(zoo: Zoo, folder: Path) -> None:
+    changes = {"std = 0.5": "std = 0.7", "lr = 0.1": "lr = 0.2"}
+    paths = seeds(folder, zoo["maxent"], "plain", [np.arange(8.0)[:, None]])
+    for old, new in changes.items():
+        paths += seeds(folder, zoo["maxent"], old[:2], [np.arange(8.0)[:, None]], lambda text: text.replace(old, new))  # noqa: B023
     (panel,) = panels_of("locomotion", paths)
     names = [line.get_label() for line in panel.get_lines()]
-    assert len(names) == 3 and {name.rpartition(", ")[2] for name in names} == {"std 0.5", "std 0.7", "lr 0.2"}
+    assert {name.partition(", ")[2] for name in names} == {"lr 0.1, std 0.5", "lr 0.1, std 0.7", "lr 0.2, std 0.5"}
 
 
 def test_outer_iterations_without_a_task_to_one_side_are_a_gap(folder: Path) -> None:
