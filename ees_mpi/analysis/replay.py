@@ -119,24 +119,25 @@ class Replayed:
         """Return whether the file has an outcome to compare with."""
         return not np.isnan(self.again.logged[1])
 
-    def line(self, there: str) -> str:
-        """Return the result as a sentence; `there`: the place of the bits that it is compared with."""
+    def line(self) -> str:
+        """Return the result as a sentence."""
         valid, length, fitness, *behavior = self.again.evaluated
         shown = _numbers(behavior) if valid else "not finite"
         steps = f"{int(length)} steps"
         if (by_start := self.again.by_start) is not None:  # the first is the one that a film shows
             shown += f", the mean of {len(by_start)} starts (from the first: {_numbers(by_start[0])})"
             steps += " in all"
-        text = f"{self.choice.title}: behaviour {shown}; fitness {fitness:.6g}; {steps}: "
+        text = f"{self.choice.title}: behaviour {shown}; fitness {fitness:.6g}; {steps}"
+        there = "its first evaluation" if self.choice.new else "the file"
         if not self.compared:
-            return text + "the file has no evaluation of it to compare with"
+            return f"{text}: the file has no evaluation of it to compare with"
         if self.again.same:
-            return text + f"the same bits as in {there}"
+            return text if self.choice.new else f"{text}: the same bits as in the file"
         if not self.again.same_by_start:
-            return text + f"OTHER BITS from one of its starts than in {there}"
+            return f"{text}: OTHER BITS from one of its starts than in {there}"
         apart = float(np.linalg.norm(self.again.evaluated[LOGGED:] - self.again.logged[LOGGED:]))
         logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
-        return text + f"OTHER BITS than in {there}, which has behaviour {logged}; the distance is {apart:.4g}"
+        return f"{text}: OTHER BITS than in {there}, which has behaviour {logged}; the distance is {apart:.4g}"
 
 
 def _numbers(values: Sequence[float] | Floats) -> str:
@@ -214,8 +215,10 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
                 video.write(place, sheet.frames(), f"{sheet.width}x{sheet.height}", fps, bar.update)
             say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
     for result in replayed:
-        say(result.line("its first evaluation, a moment ago" if request.mutations else "the file"))
+        say(result.line())
     different = [result for result in replayed if result.compared and not result.again.same]
+    if request.mutations and not different:
+        say("each was evaluated twice, with the same bits")
     if different and all(result.explained for result in different):
         say(f"other bits are to be expected here: {'; '.join(different[0].explained)}")
     elif different and request.mutations:

@@ -106,12 +106,6 @@ class Pace:
         return {"mean": learned["mean"] + 0.01 * gradient["mean"] / norm}, {"norm": norm}
 
 
-class Marked(Base):
-    def __init__(self, behavior_steps: tuple[int, ...] = (1,)) -> None:
-        self.behavior = tuple(float(step) for step in behavior_steps)
-        self.behavior_dim = len(self.behavior)
-
-
 def two_numbers(rollout: "Rollout") -> tuple[float, float]:
     return float(rollout.observations[-1][0]), sum(rollout.rewards)
 
