@@ -13,25 +13,17 @@ import numpy as np
 import pytest
 from support.program import CHECKOUT, done, needs_results
 
-from ees_mpi import open_run
-from ees_mpi.analysis.offspring import read_offspring
-
 sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
 
-import blocks
 import endpoints
 import results
 import results_figures
-from places import ring
-from plan import WORK
-from rules import second_plan
-from small_runs import collect
 
 pytestmark = needs_results
 RESULTS, SHELF = results.RESULTS, results.SHELF
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 POLICIES = sorted(SHELF.glob("*.npz"))
-PAGES = (results.DOCS / "results.md", results.DOCS / "heritability.md", RESULTS / "further.md")
+PAGES = (results.DOCS / "results.md", results.DOCS / "heritability.md")
 
 
 @pytest.fixture(scope="module")
@@ -105,20 +97,6 @@ def test_numbers_with_decimals_in_running_text_name_their_source() -> None:
         assert bare <= given, f"{page.name}: {sorted(bare - given)}"
 
 
-def test_the_verdicts_of_the_second_plan_are_those_of_the_page(rows: list[endpoints.Row]) -> None:
-    # yes, with the released rules: the cheetah's distance, its sides, ranks as the reason; not the ring of the ant
-    assert second_plan(rows) == dict.fromkeys(("distance", "further", "sides", "cause"), "holds") | {"ring": "fails"}
-
-
-def test_every_claim_of_the_first_plan_has_one_short_line_with_a_verdict() -> None:
-    whole = (RESULTS / "tests.md").read_text(encoding="utf-8")
-    table = whole.split("<!-- begin claims -->")[1].split("<!-- end claims -->")[0]
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line][2:]
-    verdicts = {"holds", "does not hold", "not decided", "not run"}
-    assert len(lines) == len(WORK["claims"]) and all(len(line) == 6 and all(line) for line in lines)
-    assert all(line[5] in verdicts or line[5].startswith("not decided (") for line in lines)
-
-
 @pytest.mark.slow
 def test_every_figure_is_drawn_from_the_blocks_and_shown_by_a_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -134,7 +112,7 @@ def test_every_figure_is_drawn_from_the_blocks_and_shown_by_a_page(
     monkeypatch.setattr(figure, "savefig", draw_once)
     drawn = results_figures.draw(RESULTS, tmp_path)
     assert {path.name for path in drawn} == {path.name for path in (RESULTS / "figures").iterdir()}
-    pages = [CHECKOUT / "README.md", *(CHECKOUT / "ees_mpi" / "docs").glob("*.md"), RESULTS / "further.md"]
+    pages = [CHECKOUT / "README.md", *(CHECKOUT / "ees_mpi" / "docs").glob("*.md")]
     text = "".join(path.read_text(encoding="utf-8") for path in pages)
     for path in drawn:
         assert path.read_bytes().startswith(b"\x89PNG") and f"figures/{path.name})" in text, path.name
@@ -153,55 +131,6 @@ def test_a_block_opens_in_xarray() -> None:
         assert data["distance_mean"].dims == ("run", "generation")
         names = [name.decode() if isinstance(name, bytes) else str(name) for name in data["run"].values]
         assert "cheetah-maxent-authors-long-mujoco-seed0" in names
-
-
-def test_a_block_gives_back_what_the_small_files_have(cheetah: Path, species: Path, tmp_path: Path) -> None:
-    for path in (cheetah, species):
-        folder = collect(path, tmp_path / "small")
-        results.main(["pack", str(tmp_path / "small"), "--results", str(tmp_path)])
-        folder.rename(tmp_path / path.stem)  # a block keeps the runs whose small files are gone
-    apart = (tmp_path / "small.h5").read_bytes()
-    for path in (cheetah, species):
-        (tmp_path / path.stem).rename(tmp_path / "small" / path.stem)
-    results.main(["pack", str(tmp_path / "small"), "--results", str(tmp_path / "together")])
-    if h5py.version.hdf5_version_tuple >= (2, 0, 0):  # HDF5 1.14 writes other bytes for the same content
-        assert (tmp_path / "together" / "small.h5").read_bytes() == apart
-    kept = {run.name: run for run in blocks.read_block(tmp_path / "small.h5")}
-    for path in (cheetah, species):
-        run = kept[path.stem]
-        with open_run(path) as file:
-            theirs = read_offspring(file)
-            assert run.generations == file.generations and run.toml == file.config.to_toml()
-            assert run.last == pytest.approx(theirs.position, rel=1e-3)
-            assert run.component.tolist() == theirs.parent.tolist()
-            assert run.metrics["distance_mean"] == pytest.approx(file["distance_mean"][:], rel=1e-4)
-    assert len(endpoints.read(tmp_path / "numbers.csv")) == 2
-
-
-def test_the_ring_of_a_generation_is_that_of_all_its_offspring(ant: Path, tmp_path: Path) -> None:
-    run = blocks.read_folder(collect(ant, tmp_path))
-    with open_run(ant) as file:
-        place = np.asarray(file["behavior"][0], np.float64)
-    assert run.metrics["ring"][0] == pytest.approx(ring(place, len(place)), rel=1e-4)
-    assert run.metrics["correlation"][-1] == pytest.approx(np.corrcoef(run.last.T)[0, 1], rel=1e-3)
-
-
-def test_the_script_collects_and_packs_runs_with_adaptations_and_samples(
-    cheetah: Path, finished: Path, tmp_path: Path
-) -> None:
-    adapted, sampled = tmp_path / f"{cheetah.stem}-adapt-left.h5", tmp_path / f"{cheetah.stem}-sample.h5"
-    done("adapt", cheetah, "--direction", "left", "--mutations", 2, "--evaluations", 1, "--out", adapted)
-    done("sample", cheetah, "--count", 4, "--out", sampled)
-    small, packed = tmp_path / "small", tmp_path / "packed"
-    files = [str(path) for path in (cheetah, finished, adapted, sampled)]
-    assert results.main(["collect", *files, "--policy", "--results", str(small)]) == 0
-    assert (small / cheetah.stem / "policy.npz").is_file()
-    assert results.main(["pack", str(small), "--means", "--results", str(packed)]) == 0
-    kept = {run.name: run.policy for run in blocks.read_block(packed / "small.h5")}[cheetah.stem]
-    with np.load(small / cheetah.stem / "policy.npz") as policy:
-        assert set(kept) == set(policy) and all(np.array_equal(kept[name], policy[name]) for name in policy)
-    found = {row["run"]: row for row in endpoints.read(packed / "numbers.csv")}
-    assert found[cheetah.stem]["adapt_left"] and found[sampled.stem]["kind"] == "sample"
 
 
 def test_every_policy_of_the_shelf_has_a_card_with_its_hashes_and_numbers(rows: list[endpoints.Row]) -> None:

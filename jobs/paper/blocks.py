@@ -11,7 +11,7 @@ The axis `run` has the runs by name. Metrics are [run, generation]. `last_positi
 computes its variances.
 `config` has the config of each run as TOML, `about` the rest as JSON: digest, sessions, machine, what it started from.
 
-A block is made from the folders that `results.py collect` writes: run.json, metrics.csv, behaviors.npz, perhaps
+A block is made from folders of small files, one for each run: run.json, metrics.csv, behaviors.npz, perhaps
 policy.npz and by_start.npz, and adaptations/NAME-adapt-left.json beside them.
 """
 
@@ -60,7 +60,7 @@ class KeptRun:
 
 
 def read_folder(folder: Path, means: bool = False) -> KeptRun:
-    """Read the small files of a run, as `results.py collect` writes them; `means`: with its trained mean."""
+    """Read the small files of a run; `means`: with its trained mean."""
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     toml = about.pop("config")
     for session in about["sessions"]:

@@ -1,7 +1,7 @@
-"""heritability.csv: a row per measurement (`measure --starts`) of a trained mean; and the planned tests of its arms.
+"""heritability.csv: a row per measurement (`measure --starts`) of a trained mean.
 
-`results.py collect` and `pack` keep the raw places of a measurement in a block, and `update` computes its row. Rows of
-older measurements, whose raw places are lost, stay as they are. plans.toml has the plan of the experiment.
+`results.py pack` keeps the raw places of a measurement in a block, and `update` computes its row. Rows of
+older measurements, whose raw places are lost, stay as they are.
 """
 
 import json
@@ -10,22 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from blocks import KeptRun, read_block, read_by_start
 from endpoints import Row, as_csv, engine_of, read
 from places import measured, twice
-from rules import Interval, ratio
 from second_generation import realised
 
-from ees_mpi.analysis.numbers.statistics import Group, compare
-
 NUMBERS = Path(__file__).parent / "results" / "heritability.csv"
-ARMS = {"fixed": 1, "fresh": 1, "mean": 2, "repeatable": 2, "repeatable-common": 2}  # starts of an individual
 TWO_STARTS, SEEDS = ("mean", "repeatable", "repeatable-common"), 6  # of the planned tests
-ARM = re.compile(rf"(cheetah|ant)-({'|'.join(ARMS)})-seed(\d+)")  # the mean of a run of the experiment
-BULLET = re.compile(r"ant-maxent-authors-([a-z]+)-mujoco-seed(\d+)-bullet-starts")  # measured there, not trained
-Engines = dict[tuple[str, int], tuple[dict[str, float], dict[str, float]]]  # by arm and seed: Bullet, replica
-Arms = dict[tuple[str, bool, str], dict[int, Row]]  # by robot, whether it is in Bullet, and arm; then by seed
+BULLET = re.compile(r"ant-maxent-authors-([a-z]+)-mujoco-seed\d+-bullet-starts")  # measured there, not trained
 
 
 def write(results: Path) -> Path:
@@ -60,19 +52,13 @@ def raw_places(results: Path) -> dict[str, Any]:
     return {name: places for path in sorted(results.glob("*.h5")) for name, places in read_by_start(path).items()}
 
 
-def in_both_engines(raw: Mapping[str, Any]) -> Engines:
-    """Return the numbers of ants that were trained in the replica, by arm and seed: in Bullet and in the replica.
-
-    Both are of the same mutations from the same starts; `alike` is the correlation of their mean places.
-    """
-    found = {}
-    for name, there in raw.items():
+def shares_in_bullet(raw: Mapping[str, Any]) -> dict[str, list[float]]:
+    """Return the heritable shares of ants that were trained in the replica and measured in Bullet, by arm."""
+    found: dict[str, list[float]] = {}
+    for name, places in raw.items():
         if match := BULLET.fullmatch(name):
-            here = raw[name.replace("-bullet-", "-")][: len(there), : there.shape[1]]
-            x, y = (np.asarray(places, np.float64).mean(axis=1) for places in (there, here))
-            alike = np.corrcoef((x - x.mean(axis=0)).ravel(), (y - y.mean(axis=0)).ravel())[0, 1]
-            found[match[1], int(match[2])] = {**measured(there), "alike": float(alike)}, measured(here)
-    return dict(sorted(found.items()))
+            found.setdefault(match[1], []).append(measured(places)["share"])
+    return found
 
 
 def with_other_rounding(raw: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -84,28 +70,3 @@ def with_other_rounding(raw: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {
         first.removesuffix("-starts"): twice(raw[first], raw[again]) for again, first in pairs.items() if first in raw
     }
-
-
-def arms(rows: list[Row]) -> Arms:
-    """Return the rows of the arms of the experiment."""
-    found: Arms = {}
-    for row in rows:
-        if match := ARM.fullmatch(row["mean"]):
-            robot, arm, seed = match.groups()
-            found.setdefault((robot, row["engine"] == "bullet", arm), {})[int(seed)] = row
-    return found
-
-
-def planned(found: Arms, bullet: bool) -> dict[str, list[tuple[Interval, float]]]:
-    """Return the planned tests of the cheetah: for each arm with two starts, heritable variance and share over `fixed`.
-
-    Each has the ratio and the corrected p.
-    """
-    fixed, *others = (found["cheetah", bullet, arm].values() for arm in ("fixed", *TWO_STARTS))
-    tested: dict[str, list[tuple[Interval, float]]] = {arm: [] for arm in TWO_STARTS}
-    for name in ("heritable", "share"):
-        base, *groups = (Group("", np.array([float(row[name]) for row in rows])) for rows in (fixed, *others))
-        tests = compare([(each, base) for each in groups])
-        for arm, each, test in zip(TWO_STARTS, groups, tests, strict=True):
-            tested[arm].append((ratio(each.values, base.values), test.holm))
-    return tested

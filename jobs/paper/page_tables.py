@@ -1,13 +1,12 @@
-"""The tables of results.md, heritability.md and further.md, from the rows of numbers.csv and heritability.csv."""
+"""The tables of results.md, heritability.md and reproduce.md, from the rows of numbers.csv and heritability.csv."""
 
 import itertools
 import re
 from collections.abc import Mapping, Sequence
 
-import heritability
 import numpy as np
 import rules
-from endpoints import Row, column, lines, number, select, trainings
+from endpoints import Row, column, lines, number, select
 from plan import WORK
 from rules import LATE, SIX
 
@@ -15,37 +14,16 @@ NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 STARTS = {"random": "random network", **{name: f"network of {name}" for name in NAMED}}
 RULES = {"released": "released rules", "text": "text's rules"}
 CHANGED = {rules.WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
-PERCENT = ("share", "consistency", "realised", "reliable")  # columns of heritability.csv
-HELD_OUT = ("chosen", "same_sector", "same_way", "still_reliable")  # of places.held_out
-INHERITED = {"heritable variance": "heritable", "share": "share", "passed on": "realised"}
-BOTH_SHARES = {
-    "heritable variance": "heritable",
-    "share, ICC(A,1)": "share",
-    "ICC(C,1)": "consistency",
-    "passed on": "realised",
-}
-ONE_RULE: dict[str, tuple[str, ...]] = {
-    "standard ES, L2 0.005": (STANDARD, "released"),
-    "MaxEnt, released rules": (MAXENT, "released"),
-    "MaxVar, released rules": (MAXVAR, "released"),
-    "MaxEnt, only ranks": (MAXENT, "other", "ranks"),
-    "MaxEnt, only L2 0.005": (MAXENT, "other", "L2 0.005"),
-    "MaxEnt, the text's rules": (MAXENT, "text"),
-    "MaxVar, the text's rules": (MAXVAR, "text"),
-    "standard ES, the text's rules": (STANDARD, "text"),
+INHERITED = {  # column of heritability.csv, and how its numbers are shown
+    "heritable variance": ("heritable", (0,)),
+    "share": ("share", (0, 100, " %")),
+    "passed on": ("realised", (0, 100, " %")),
 }
 ARM_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
 MANY = "-many"  # ends the name of a larger sample of a mean that has one already
-LAPTOP = "laptop: "  # begins the names of arms at laptop scale
 ARMS = WORK["arms"]  # of the third to the fifth plan, in the order of the tables
 SAME = {"first": "whiten"}  # the fifth plan trains as the third does, with other seeds
-MAIN = ("ranks", "whiten", "own", "four", "long")  # the arms of the ant that the main pages show; further.md has all
-
-
-def early(rows: Sequence[Row], algorithm: str, whose: str, changed: str = "") -> list[Row]:
-    """Return the trainings of the cheetah with 30 generations, seeds 0 to 5."""
-    chosen = trainings(rows, "cheetah", algorithm, whose, changed)
-    return [row for row in chosen if row["generations"] == "30" and int(row["seed"]) < 6]
+MAIN = ("ranks", "whiten", "own", "four", "long")  # the arms of the ant that the figure shows
 
 
 def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: str = "") -> str:
@@ -56,29 +34,9 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: s
     return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
 
 
-def grouped(first: str, groups: Mapping[str, Sequence[Row]], shown: Mapping[str, str]) -> str:
-    """Return a table with a row for each group of measurements; `shown` has its headings, and their columns."""
-    how = {each: (0, 100, " %") if each in PERCENT else (0,) for each in shown.values()}
-    table = [
-        (f"{name} ({count(rows)})", *(spread(column(rows, each), *how[each]) for each in shown.values()))
-        for name, rows in groups.items()
-    ]
-    return lines((first, *shown), table)
-
-
 def count(runs: Sequence[Mapping[str, object]]) -> str:
     """Return the number of some runs in words."""
     return f"{len(runs)} run{'s' * (len(runs) > 1)}"
-
-
-def one_rule(rows: Sequence[Row]) -> str:
-    """Return the distance at generations 20 to 29, and the balance: one rule alone, and all of them."""
-    table = []
-    for words, which in ONE_RULE.items():
-        chosen = early(rows, *which)
-        cells = (spread(column(chosen, f"{name}_20_29"), digits) for name, digits in (("distance", 1), ("balance", 2)))
-        table.append((words, f"{len(chosen)}", *cells))
-    return lines(("cheetah, 30 generations", "runs", "distance", "balance"), table)
 
 
 def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str, str], list[Row]]:
@@ -189,63 +147,47 @@ def replica_arm(measured: Sequence[Row], arm: str, seeds: Sequence[int], robot: 
     return [row for seed, row in found.items() if seed in seeds and row["engine"] == "mujoco"]
 
 
-def ring_table(rows: Sequence[Row], measured: Sequence[Row], shown: Sequence[str] = tuple(ARMS["ant"])) -> str:
-    """Return how many ants of each arm have an even ring in training, and from unseen starts."""
-    elsewhere, table = by_arm(measured, "mean"), []
-    for arm, runs in by_arm(rows, "run").items():
-        if arm not in shown:
-            continue
-        even = sum(rules.has_ring(row, "_last_10") for row in runs.values())
-        others = column(elsewhere.get(arm, {}).values(), "ring")
-        cells = [f"{even} of {len(runs)}", f"{sum(ring >= rules.RING for ring in others)} of {len(others)}"]
-        table.append((ARMS["ant"][arm], *cells, spread(column(runs.values(), "distance_last_10"), 0)))
-    return lines(("how the ant was trained", "even rings", "even from other starts", "distance"), table)
+def by_training(measured: Sequence[Row], robot: str, shown: Sequence[str] = ()) -> dict[str, dict[int, Row]]:
+    """Return what 200 mutations do from 20 unseen starts in the replica, by arm and seed; `shown`: only these arms.
 
-
-def by_training(measured: Sequence[Row], robot: str, shown: Sequence[str] = ()) -> dict[str, list[Row]]:
-    """Return what 200 mutations do from 20 unseen starts in the replica, by arm; runs before a plan are their own.
-
-    `shown`: only these arms, and only the runs of a plan.
+    The seeds 6 to 8 of four own starts were trained before their plan, which they have shaped.
     """
-    found: dict[str, list[Row]] = {}
+    found: dict[str, dict[int, Row]] = {}
     for arm, runs in by_arm(measured, "mean", robot).items():
-        for seed, row in sorted(runs.items(), reverse=True):
+        for seed, row in runs.items():
             before = ", before the plan" if (robot, arm) == ("ant", "four") and seed not in rules.ANTS else ""
             if row["engine"] == "mujoco" and (not shown or (arm in shown and not before)):
-                found.setdefault(f"{ARMS[robot][arm]}{before}", []).append(row)
+                found.setdefault(f"{ARMS[robot][arm]}{before}", {})[seed] = row
     return found
 
 
-def reliable(measured: Sequence[Row]) -> str:
-    """Return how many mutations of the ants are reliable, and in how many sectors."""
+def seeds_of(runs: Mapping[int, Row]) -> str:
+    """Return the seeds of some runs in words: 6 to 11, 15."""
+    parts: list[list[int]] = []
+    for seed in sorted(runs):
+        if parts and seed == parts[-1][-1] + 1:
+            parts[-1].append(seed)
+        else:
+            parts.append([seed])
+    return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts)
+
+
+def arms(rows: Sequence[Row], measured: Sequence[Row], robot: str) -> str:
+    """Return all arms with their seeds: what 200 mutations keep from unseen starts, and the rings of the ant."""
+    trained = {row["digest"]: row for runs in by_arm(rows, "run", robot).values() for row in runs.values()}
     table = []
-    for name, rows in by_training(measured, "ant").items():
-        sectors = column(rows, "reliable_sectors")
-        cells = [spread(column(rows, "reliable"), 0, 100, " %"), spread(sectors, 0)]
-        table.append((name, *cells, f"{sum(each == rules.SECTORS for each in sectors)} of {len(rows)}"))
-    return lines(("how the ant was trained", "reliable mutations", "sectors", "runs with all eight"), table)
-
-
-def held_out(measured: Sequence[Row]) -> str:
-    """Return what mutations of the ants that ten starts have chosen as reliable do from ten others."""
-    table = []
-    for name, rows in by_training(measured, "ant").items():
-        cells = [spread(column(rows, each), 0, 100, " %") for each in HELD_OUT]
-        full = sum(each == rules.SECTORS for each in column(rows, "held_out_sectors"))
-        table.append((name, *cells, f"{full} of {len(rows)}"))
-    head = ("chosen by ten starts", "in their sector", "within 45 degrees", "still reliable", "runs with all eight")
-    return lines(("how the ant was trained", *head), table)
-
-
-def in_bullet(found: heritability.Engines) -> str:
-    """Return the heritable variance and the share of the ants that were measured in Bullet, too, run by run."""
-    table = []
-    for (arm, seed), pair in found.items():
-        amounts, shares = ([each[name] for each in pair] for name in ("heritable", "share"))
-        cells = ["{:.0f}, {:.0f}".format(*amounts), "{:.0%}, {:.0%}".format(*shares).replace("%", " %")]
-        table.append((f"{ARMS['ant'][arm]}, seed {seed}", *cells, f"{pair[0]['alike']:.2f}"))
-    head = ("how the ant was trained", "heritable variance: Bullet, replica", "share: Bullet, replica", "correlation")
-    return lines(head, table)
+    for words, runs in by_training(measured, robot).items():
+        columns = [(column(runs.values(), name), *how) for name, how in INHERITED.values()]
+        cells = [spread(values, *how) for values, *how in columns]
+        if robot == "ant":
+            homes = [trained[row["digest"]] for row in runs.values() if row["digest"] in trained]
+            there = sum(rules.has_ring(row, "_last_10") for row in homes)
+            elsewhere = sum(each >= rules.RING for each in column(runs.values(), "ring"))
+            cells += [f"{there} of {len(homes)}", f"{elsewhere} of {len(runs)}"]
+            cells += [spread(column(homes, "distance_last_10"), 0)]
+        table.append((words, seeds_of(runs), *cells))
+    more = ("even rings", "even from other starts", "distance") if robot == "ant" else ()
+    return lines((f"how the {robot} was trained", "seeds", *INHERITED, *more), table)
 
 
 def by_chance(found: Mapping[str, Mapping[str, float]]) -> str:
@@ -258,26 +200,6 @@ def by_chance(found: Mapping[str, Mapping[str, float]]) -> str:
             cells = (spread([parts[key] for parts in each], 0, 100, " %") for key in each[0])
             table.append((f"{robot}, {ARMS[robot][arm]} ({count(each)})", *cells))
     return lines(("trained with", "mutation", "start", "both together", "chance"), table)
-
-
-def passed_on(measured: Sequence[Row]) -> str:
-    """Return what ants pass on, where one start has chosen all parents, and where all starts choose in turn."""
-    rows, table = {(row["mean"], row["engine"]): row for row in measured}, []
-    for mean in dict.fromkeys(mean.removesuffix("-again") for mean, _ in rows if mean.endswith("-again")):
-        match = ARM_RUN.fullmatch(mean)
-        if match and match[1] == "ant":
-            ways = (rows[mean, "mujoco"], rows[f"{mean}-again", "mujoco"], rows.get((mean, "bullet")))
-            table.append((ARMS["ant"][match[2]], int(match[3]), *map(_realised, ways)))
-    named = [(f"{arm}, seed {seed}", *ways) for arm, seed, *ways in sorted(table)]
-    return lines(("how the ant was trained", "one start chose", "all starts choose", "all, in Bullet"), named)
-
-
-def _realised(row: Row | None) -> str:
-    """Return what is passed on, with its interval if it has one."""
-    if not (row and row["realised"]):
-        return "-"
-    low, high = (f"{100 * float(row[name]):.0f}" if row[name] else "" for name in ("realised_low", "realised_high"))
-    return f"{100 * float(row['realised']):.0f} %" + (f" ({low} to {high})" if low else "")
 
 
 def fourth(measured: Sequence[Row]) -> str:
@@ -330,42 +252,3 @@ def fifth(rows: Sequence[Row], measured: Sequence[Row]) -> str:
     verdict = rules.when_complete(six, lambda found: rules.count_verdict(sum(found), six), even)
     table.append(("ant, one start: an even ring once more", f"{sum(even)} of {len(even)} runs", verdict))
     return lines(("claim of the fifth plan", "here", "verdict"), table)
-
-
-def means(rows: Sequence[Row], measured: Sequence[Row]) -> str:
-    """Return the older measurements of trained means by how they were trained, without the arms of an experiment."""
-    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    groups: dict[str, list[Row]] = {}
-    for row in old_means(measured):
-        home = homes[row["digest"]]
-        name, learned = f"{home['robot']}, {home['algorithm']}", home["algorithm"] == "MAML"
-        name += ", text's rules" if home["rules"] == "text" and not learned else ""
-        short = not learned and int(home["generations"]) < 95
-        name += f", {home['generations']} generations" if short else ""
-        groups.setdefault(name + ", in Bullet" * (row["engine"] == "bullet"), []).append(row)
-    shown = {"heritable variance": "heritable", "share": "share", "distance": "distance"}
-    return grouped("network", dict(sorted(groups.items(), reverse=True)), shown)
-
-
-def old_means(measured: Sequence[Row]) -> list[Row]:
-    """Return the measurements of single means, before the third plan, by their heritable variance."""
-    rows = [row for row in measured if not (heritability.ARM.fullmatch(row["mean"]) or row["distance_of_means"])]
-    return sorted(rows, key=lambda row: float(row["heritable"]))
-
-
-def arms(measured: Sequence[Row]) -> str:
-    """Return the arms of the experiment with two starts, measured in the replica."""
-    found = heritability.arms(measured)
-    order = sorted(found, key=lambda key: (key[0] == "ant", list(heritability.ARMS).index(key[2])))
-    groups = {f"{robot}, `{arm}`": [*found[robot, bullet, arm].values()] for robot, bullet, arm in order if not bullet}
-    return grouped("arm", groups, INHERITED)
-
-
-def tests(measured: Sequence[Row]) -> str:
-    """Return the planned tests of that experiment, on both engines."""
-    cells = [
-        (f"`{arm}`{', in Bullet' * bullet}", *(f"{over}, p = {p:.2g}" for over, p in each))
-        for bullet in (False, True)
-        for arm, each in heritability.planned(heritability.arms(measured), bullet).items()
-    ]
-    return lines(("arm", "heritable variance over that of `fixed`", "share over that of `fixed`"), cells)

@@ -4,11 +4,11 @@
     plan.py runs --scale tiny >paper.list        all trainings, adaptations and samples, in an order that works
     plan.py figures --scale tiny | bash          the paper's figures, from the files of the list
     plan.py statistics --scale tiny | bash       the tests of its claims
-    plan.py second a b                           the blocks a and b of the second plan of docs/reproduce.md
-    plan.py heritability                         all blocks of the experiment with two starts (results/further.md)
+    plan.py sixth text                           the runs of plan6.md with the text's rules
+    plan.py heritability four own                the arms `four` and `own` of docs/heritability.md
 
-The options must be the same for runs, figures and statistics. plans.toml has the plans as data: first, second, fourth,
-fifth and heritability. They have sizes of their own, and take no options.
+The options must be the same for runs, figures and statistics. plans.toml has the runs as data. Those of the sixth plan
+and of heritability have sizes of their own, and take no options.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.terminal import say
 
 WORK = tomllib.loads(Path(__file__).with_name("plans.toml").read_text(encoding="utf-8"))
-PLANS = ("first", "second", "fourth", "fifth", "heritability")
+PLANS = ("sixth", "heritability")
 SEEDS = {"tiny": 2}  # the other scales: 12
 TINY = ["task.steps=8", "task.hidden=[4,4]", "noise.size=5000"]
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Keep the results of runs in jobs/paper/results/: an HDF5 file per block of runs, and numbers.csv with a row per run.
 
-    python jobs/paper/results.py collect RUN.h5 ... [--note "16 ranks"] [--policy]   small files of runs in runs/results
     python jobs/paper/results.py pack runs/block-a ...     adds the runs of a folder of small files to its block
     python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
     python jobs/paper/results.py update                    numbers.csv, heritability.csv, figures, tables
     python jobs/paper/results.py quoted                    prints the numbers that pages quote in running text, by name
 
 A trained mean that is copied into ees_mpi/trained needs a card like those beside it, and a line in the README there.
-The small files stay outside of git; blocks.py describes what a block keeps of them, endpoints.py the columns.
+The small files are those that this script wrote with the code of the plans (`git show 08614bcb:jobs/paper/results.py`,
+`collect`). They stay outside of git; blocks.py describes what a block keeps of them, endpoints.py the columns.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import claims
 import endpoints
-import first_plan
 import heritability
 import numpy as np
 import page_tables as tables
@@ -58,7 +58,7 @@ def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
         runs = [replace(run, policy=readable(run.policy)) for run in runs]
         runs = [replace(run, policy={}) if run.about["state_sha256"] in shelved else run for run in runs]
         if not runs:
-            raise ConfigError(f"{folder}: expected folders of `results.py collect` with run.json in them")
+            raise ConfigError(f"{folder}: expected folders of small files with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
         kept = {run.name: run for run in (read_block(path) if path.exists() else [])}
         for run in runs:
@@ -95,45 +95,25 @@ def read() -> tuple[list[endpoints.Row], list[endpoints.Row]]:
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
     (rows, measured), raw = read(), heritability.raw_places(RESULTS)
-    plan = first_plan.examine(rows)
     scaling = json.loads((RESULTS / "scaling.json").read_text())["summary"]
     rates = [
         (f"{row['engine']}, {row['kind']}", str(row["ranks"]), f"{row['rate']:,.0f}", f"{row['efficiency']:.0%}")
         for row in scaling
         if row["ranks"] in (1, 16)  # the figure has all
     ]
-    trained = "how the ant was trained"
-    cheetahs: dict[bool, dict[str, list[endpoints.Row]]] = {False: {}, True: {}}  # True: at laptop scale
-    for name, runs in tables.by_training(measured, "cheetah").items():
-        cheetahs[name.startswith(tables.LAPTOP)][name.removeprefix(tables.LAPTOP)] = runs
     return {
-        "results.md": {"rings": tables.ring_table(rows, measured, tables.MAIN)},
-        "heritability.md": {
-            "ants": tables.grouped(trained, tables.by_training(measured, "ant", tables.MAIN), tables.INHERITED),
-            "cheetahs": tables.grouped("how it was trained", cheetahs[False], tables.INHERITED),
-            "chance": tables.by_chance(heritability.with_other_rounding(raw)),
-        },
-        "reproduce.md": {"fourth": tables.fourth(measured), "fifth": tables.fifth(rows, measured)},
-        "../../jobs/paper/results/further.md": {
-            "one-rule": tables.one_rule(rows),
+        "results.md": {
+            "claims": claims.table(claims.kept(), rows),
             "adaptation": tables.adaptation(rows),
             "seeding": tables.seeding(rows),
             "bullet": tables.bullet(rows),
-            "arms": tables.arms(measured),
-            "tests": tables.tests(measured),
-            "ants": tables.grouped(trained, tables.by_training(measured, "ant"), tables.BOTH_SHARES),
-            "rings": tables.ring_table(rows, measured),
-            "reliable": tables.reliable(measured),
-            "laptop": tables.grouped("how it was trained", cheetahs[True], tables.INHERITED),
-            "held-out": tables.held_out(measured),
-            "ants-in-bullet": tables.in_bullet(heritability.in_both_engines(raw)),
-            "passed-on": tables.passed_on(measured),
-            "means": tables.means(rows, measured),
         },
-        "../../jobs/paper/results/tests.md": {
-            "claims": first_plan.claim_table(plan),
-            "tests": first_plan.all_tests(plan),
+        "heritability.md": {
+            "ants": tables.arms(rows, measured, "ant"),
+            "cheetahs": tables.arms(rows, measured, "cheetah"),
+            "chance": tables.by_chance(heritability.with_other_rounding(raw)),
         },
+        "reproduce.md": {"fourth": tables.fourth(measured), "fifth": tables.fifth(rows, measured)},
         "scaling.md": {"scaling": endpoints.lines(("engine, scaling", "ranks", "steps a second", "efficiency"), rates)},
     }
 
@@ -170,11 +150,6 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    each = commands.add_parser("collect", help="write the small files of run files")
-    each.add_argument("runs", nargs="+", type=Path, help="run files, and files of `ees-mpi adapt`")
-    each.add_argument("--results", type=Path, default=Path("runs/results"), help="the folder of the small files")
-    each.add_argument("--note", default="", help="the machine, in words")
-    each.add_argument("--policy", action="store_true", help="collect the trained mean, too: policy.npz")
     each = commands.add_parser("pack", help="add runs of folders of small files to their blocks; write numbers.csv")
     each.add_argument("folders", nargs="+", type=Path)
     each.add_argument("--means", action="store_true", help="keep trained means that are not on the shelf, 0.28 MB each")
@@ -186,10 +161,6 @@ def main(words: Sequence[str] | None = None) -> int:
     commands.add_parser("quoted", help="print the numbers that pages quote, by name")
     given = parser.parse_args(words)
     match given.command:
-        case "collect":
-            from small_runs import collect
-
-            print(*(collect(path, given.results, given.note, given.policy) for path in given.runs), sep="\n")
         case "pack":
             pack(given.folders, given.results, given.means)
         case "policy":

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, column, directions, facts, read
-from heritability import ARMS, Arms, arms
 from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, wrong_side
-from rules import WHITENED
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid, look
 
@@ -25,8 +23,7 @@ COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "ran
 DARK = {"MaxVar": "#a06c00"}  # the color of words, which need more contrast than lines
 COMPONENTS = ("#0072b2", "#e69f00")
 WINDOW = 5  # generations of a point in the figure of the signal
-PAPERS = {"MaxVar": 0.921, "MaxEnt": 0.939}  # the ratio of the cheetah
-FIRST = 6  # the first seed of the second plan
+FIRST = 6  # the first seed of the longer runs
 SMALL = 4.6  # inches: a figure whose words a phone can show
 Known = tuple[KeptRun, Row]
 
@@ -41,14 +38,12 @@ def draw(results: Path, out: Path) -> list[Path]:
         figures = {
             "cheetah": draw_cheetah(runs),
             "ant": draw_ant(runs),
-            "ratio": draw_ratio(runs),
             "adaptation": draw_adaptation(read(results / "numbers.csv")),
             "seeding": draw_seeding(runs),
             "mixtures": draw_mixtures(runs),
             "scaling": draw_scaling(scaling),
             "signal": draw_signal(signal),
             "heritability": draw_ants(by_training(measured, "ant", MAIN)),
-            "two-starts": draw_two_starts(arms(measured)),
         }
         for name, figure in figures.items():
             how: dict[str, Any] = {"metadata": {"Software": None}, "bbox_inches": "tight", "pad_inches": 0.03}
@@ -81,22 +76,18 @@ def median_run(members: Sequence[Known], name: str = "distance_mean") -> KeptRun
 
 def draw_cheetah(runs: Sequence[Known]) -> Figure:
     """Draw where mutations of the cheetah end in the last generation: a line for the median run of each group."""
-    groups = {f"{name}\n{RULES['released']}": trained(runs, "cheetah", name, "released") for name in ROWS}
-    groups["MaxEnt\nwhitening"] = trained(runs, "cheetah", "MaxEnt", "other", changed=WHITENED)
-    groups["MaxEnt, text's rules,\n30 generations"] = trained(runs, "cheetah", "MaxEnt", "text")
+    groups = {(words, name): trained(runs, "cheetah", name, rules) for rules, words in RULES.items() for name in ROWS}
     figure, (panel,) = grid(1, 1, 3.0)
     figure.set_figwidth(SMALL)
     edges = np.linspace(-58, 58, 59)
-    for place, (name, members) in enumerate(groups.items()):
+    for place, ((_, name), members) in enumerate(groups.items()):
         last = median_run(members).last[:, 0]
         share = np.histogram(last, edges)[0] / len(last)
         heights = -place + 0.8 * share / share.max()
-        panel.fill_between(
-            edges[:-1], -place, heights, step="post", color=COLORS[name.split("\n")[0].partition(",")[0]], linewidth=0
-        )
+        panel.fill_between(edges[:-1], -place, heights, step="post", color=COLORS[name], linewidth=0)
         panel.axhline(-place, color="0.8", linewidth=0.5, zorder=0)
     panel.axvline(0, color="0.5", linewidth=0.7, linestyle=":")
-    panel.set_yticks(-np.arange(len(groups)) + 0.3, groups)
+    panel.set_yticks(-np.arange(len(groups)) + 0.3, [f"{name}\n{words}" for words, name in groups])
     panel.tick_params(left=False)
     panel.spines["left"].set_visible(False)
     panel.set(xlabel="final x of the mutations", xlim=(-58, 58), ylim=(0.05 - len(groups) + 0.9, 0.95))
@@ -105,19 +96,14 @@ def draw_cheetah(runs: Sequence[Known]) -> Figure:
 
 def draw_ant(runs: Sequence[Known]) -> Figure:
     """Draw where mutations of the ant end in the last generation: a panel for the median run of each group."""
-    groups = {
-        "MaxEnt, whitening": trained(runs, "ant", "MaxEnt", "other", changed=WHITENED),
-        "MaxEnt, ranks": trained(runs, "ant", "MaxEnt", "released"),
-        "MaxEnt, text's rules": trained(runs, "ant", "MaxEnt", "text"),
-        "standard ES": trained(runs, "ant", "standard ES", "released"),
-    }
-    figure, panels = grid(len(groups), 2, 2.3, sharex=True, sharey=True)
-    figure.set_figwidth(SMALL)
-    for panel, (name, members) in zip(panels, groups.items(), strict=True):
+    figure, panels = grid(6, 3, 2.0, sharex=True, sharey=True)
+    figure.set_figwidth(6.0)
+    groups = [(words, name, trained(runs, "ant", name, rules)) for rules, words in RULES.items() for name in ROWS]
+    for panel, (words, name, members) in zip(panels, groups, strict=True):
         run = median_run(members)
-        draw_places(panel, [(run.last, COLORS[name.partition(",")[0]])], 46)
-        panel.set_title(f"{name}, {run.generations} generations\n{directions(run.last)} of {DIRECTIONS} directions")
-    label_plane(panels, 2)
+        draw_places(panel, [(run.last, COLORS[name])], 46)
+        panel.set_title(f"{name}, {words}\n{directions(run.last)} of {DIRECTIONS} directions")
+    label_plane(panels, 3)
     return figure
 
 
@@ -151,45 +137,6 @@ def label_plane(panels: Sequence[Any], columns: int) -> None:
         panel.set_xlabel("final x")
     for panel in panels[::columns]:
         panel.set_ylabel("final y")
-
-
-def draw_ratio(runs: Sequence[Known]) -> Figure:
-    """Draw the cheetah's distance over that of standard ES with the same seed, against generations."""
-    figure, (panel,) = grid(1, 1, 2.6)
-    figure.set_figwidth(SMALL)
-    ends = {
-        ("released", "MaxEnt"): 1.03,
-        ("released", "MaxVar"): 0.8,
-        ("text", "MaxEnt"): 0.53,
-        ("text", "MaxVar"): 0.4,
-    }
-    for (rules, name), height in ends.items():
-        curves = _ratios(trained(runs, "cheetah", name, rules), trained(runs, "cheetah", "standard ES", rules, True))
-        same = np.array([curve[: min(map(len, curves))] for curve in curves])
-        color, x = COLORS[name], np.arange(same.shape[1])
-        if (rules, name) == ("released", "MaxEnt"):
-            panel.fill_between(x, same.min(axis=0), same.max(axis=0), color=color, alpha=0.15, linewidth=0)
-        panel.plot(x, np.median(same, axis=0), color=color, linestyle="-" if rules == "released" else ":", linewidth=2)
-        words = f"{name}, {RULES[rules]}" + (f"\n(paper: {PAPERS[name]:.2f})" if rules == "released" else "")
-        panel.text(x[-1] + (9 if rules == "released" else 4), height, words, color=DARK.get(name, color), va="center")
-        if rules == "released":
-            mark = {"color": color, "marker": "<", "linestyle": "none", "clip_on": False, "markersize": 5}
-            side = 1.025 if name == "MaxEnt" else 1.06  # they would hide each other
-            panel.plot(side, PAPERS[name], transform=panel.get_yaxis_transform(), **mark)
-    panel.axhline(1.0, color="0.5", linewidth=0.5)
-    panel.set(xlabel="generation", ylabel="distance over that of standard ES", xlim=(0, 100), ylim=(0, 1.2))
-    return figure
-
-
-def _ratios(first: Sequence[Known], second: Sequence[Known]) -> list[Floats]:
-    """Return the ratio of the mean distances at each generation, for seeds that both groups have."""
-    beside = {row["seed"]: run for run, row in second}
-    pairs = [
-        [run.metrics["distance_mean"], beside[row["seed"]].metrics["distance_mean"]]
-        for run, row in first
-        if row["seed"] in beside
-    ]
-    return [one[: len(other)] / other[: len(one)] for one, other in pairs]
 
 
 def draw_adaptation(rows: Sequence[Row]) -> Figure:
@@ -287,7 +234,7 @@ def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algori
     panel.errorbar(x, share, [share - low, high - share], color=look(place)["color"], marker=".", linestyle="none")
 
 
-def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
+def draw_ants(groups: Mapping[str, Mapping[int, Row]]) -> Figure:
     """Draw what the mutations of ants keep from unseen starts: a line for each way of training, a dot for each run."""
     numbers = {
         "heritable": "heritable variance,\nunits squared",
@@ -298,7 +245,7 @@ def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
     figure.set_figwidth(5.6)
     for panel, (name, title) in zip(panels, numbers.items(), strict=True):
         for place, (training, rows) in enumerate(groups.items()):
-            values = column(rows, name)
+            values = column(rows.values(), name)
             own = "own" in training
             how = {"color": COLORS["MaxEnt" if own else "MaxVar"], "marker": "o" if own else "D", "linestyle": "none"}
             how |= {"markersize": 4, "label": "starts of their own" if own else "one start for all"}
@@ -312,27 +259,6 @@ def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
     panels[0].set_yticks(
         range(len(groups)), [",\n".join(name.rsplit(", ", 1)) if len(name) > 28 else name for name in groups]
     )
-    panels[0].invert_yaxis()
-    explain(figure, panels)
-    return figure
-
-
-def draw_two_starts(found: Arms) -> Figure:
-    """Draw heritable variance and share of the cheetahs of that experiment: a mark for each seed and engine."""
-    figure, panels = grid(2, 2, 0.6 + 0.38 * len(ARMS), sharey=True)
-    figure.set_figwidth(6.5)
-    for panel, (name, title) in zip(panels, (("heritable", "variance"), ("share", "share")), strict=True):
-        for (robot, bullet, arm), seeds in found.items():
-            if robot == "cheetah":
-                places = [list(ARMS).index(arm) + 0.1 * (seed - np.mean([*seeds])) for seed in sorted(seeds)]
-                values = [float(seeds[seed][name]) for seed in sorted(seeds)]
-                color = COLORS["MaxEnt" if ARMS[arm] == 2 else "MaxVar"]
-                label = f"{'two starts' if ARMS[arm] == 2 else 'one start'}, {'Bullet' if bullet else 'replica'}"
-                how = {"color": color, "markersize": 4, "linestyle": "none", "label": label, "clip_on": False}
-                panel.plot(values, places, marker="x" if bullet else "o", zorder=3, **how)
-        panel.set(title=f"cheetah: heritable {title}", xlim=(0, 1 if name == "share" else None))
-        panel.grid(axis="x", linewidth=0.3)
-    panels[0].set_yticks(range(len(ARMS)), ARMS)
     panels[0].invert_yaxis()
     explain(figure, panels)
     return figure

@@ -77,6 +77,14 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> tuple[float
     return float(test.pvalue), bool(test.statistic > len(first) * len(second) / 2)
 
 
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p values with Holm's correction for their number."""
+    corrected, largest = dict.fromkeys(range(len(ps)), 1.0), 0.0
+    for place, which in enumerate(sorted(range(len(ps)), key=lambda each: ps[each])):
+        largest = corrected[which] = max(largest, min(1.0, ps[which] * (len(ps) - place)))
+    return [corrected[which] for which in range(len(ps))]
+
+
 def group(
     rows: Sequence[Row], seeds: Sequence[int], robot: str, algorithm: str, rules: str = "released", changed: str = ""
 ) -> dict[int, Row]:
@@ -118,33 +126,6 @@ def count_verdict(there: int, runs: int) -> str:
     return HOLDS if there >= least else FAILS if there <= most else UNDECIDED
 
 
-def distance_verdict(found: Interval) -> str:
-    """Return the verdict on the primary claim of the second plan: the place of the interval relative to its range."""
-    if RANGE[0] <= found.low and found.high <= RANGE[1]:
-        return HOLDS
-    return FAILS if found.high < RANGE[0] or found.low > RANGE[1] else UNDECIDED
-
-
-def power(first: Sequence[float], second: Sequence[float], true: float = 0.92, tries: int = 20_000) -> float:
-    """Return how often the primary claim would agree, if the ratio were `true` and the spread that of these runs."""
-    draw = np.random.default_rng(0).standard_normal
-    a, b = (np.std(np.log(each), ddof=1) * draw((tries, len(each))) for each in (first, second))
-    found = ttest_ind(a + math.log(true), b, equal_var=False, axis=1).confidence_interval(1 - 2 * LEVEL)
-    return float(((found.low >= math.log(RANGE[0])) & (found.high <= math.log(RANGE[1]))).mean())
-
-
-def further_verdict(first: Sequence[float], standard: Sequence[float]) -> str:
-    """Return whether standard ES moves further."""
-    if mann_whitney(first, standard)[0] >= LEVEL:
-        return UNDECIDED
-    return HOLDS if np.median(first) < np.median(standard) else FAILS
-
-
-def cause_verdict(found: Interval) -> str:
-    """Return whether ranks are the cause: the interval of ranks over whitening excludes 1."""
-    return HOLDS if found.low > 1 else FAILS if found.high < 1 else UNDECIDED
-
-
 def above_verdict(first: Sequence[float], *others: Sequence[float]) -> str:
     """Return whether a group exceeds each of the others, as in the first two claims of the fourth plan."""
     found = [above if p < LEVEL else None for p, above in (mann_whitney(first, other) for other in others)]
@@ -168,20 +149,3 @@ def when_complete(planned: int, verdict: Callable[..., str], *groups: Sequence[f
     return (
         verdict(*groups) if there == planned else f"no verdict ({there} of {planned} runs)" if there else "not run yet"
     )
-
-
-def second_plan(rows: Sequence[Row]) -> dict[str, str]:
-    """Return the verdicts of the second plan, claim by claim."""
-    standard, maxent = (group(rows, CHEETAHS, "cheetah", name) for name in ("standard ES", "MaxEnt"))
-    far, base = distances(maxent), distances(standard)
-    ranks = distances({seed: row for seed, row in maxent.items() if seed in SIX})
-    whitened = distances(group(rows, SIX, "cheetah", "MaxEnt", "other", WHITENED))
-    sides = [has_sides(row) for row in maxent.values()]
-    rings = [has_ring(row) for row in group(rows, SIX, "ant", "MaxEnt").values()]
-    return {
-        "distance": when_complete(12, lambda *two: distance_verdict(ratio(*two)), far, base),
-        "further": when_complete(12, further_verdict, far, base),
-        "sides": when_complete(12, lambda found: count_verdict(sum(found), 12), sides),
-        "ring": when_complete(6, lambda found: count_verdict(sum(found), 6), rings),
-        "cause": when_complete(6, lambda *two: cause_verdict(paired_ratio(*two)), ranks, whitened),
-    }

@@ -1,11 +1,12 @@
 """Repeatable: maximise the part of the behaviour's variance that belongs to the mutation, not to the start.
 
-`jobs/paper/results/further.md` has the derivation. With mutations z and independent starts s, s':
+With mutations z and independent starts s, s':
 
     J = sum_j Cov[ B_j(z, s), B_j(z, s') ] = sum_j Var_z[ E_s B_j(z, s) ]          the heritable variance
     w_i = sum_j b_ij(s1) b_ij(s2) / N,    b: the behaviours, centred, over one pooled standard deviation per component
 
-With K > 2 starts, w_i is the mean over all pairs of different starts.
+The weight is the derivative of J(r) = (1/N) sum_i r_i (b_i(s1) - m(r)) (b_i(s2) - m(r)) at likelihood ratios of r = 1;
+for centred b the terms of the mean m(r) vanish. With K > 2 starts, w_i is the mean over all pairs of different starts.
 """
 
 import numpy as np

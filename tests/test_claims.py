@@ -1,14 +1,14 @@
-"""The endpoints and the verdicts of the sixth plan, on numbers that were made up."""
+"""The endpoints, verdicts and table of the paper's claims, on numbers that were made up."""
 
 import json
 import math
 from pathlib import Path
 from typing import Any
 
+import claims
 import numpy as np
 import pytest
-import sixth
-from sixth import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Arms, Endpoints
+from claims import DIFFERENT, DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer, Arms, Endpoints
 
 CONFIG = """
 [run]
@@ -30,7 +30,7 @@ l2 = 0.05
 def arms(robot: str, count: int = 12, **values: dict[str, Any]) -> Arms:
     """Return arms of runs; a value is that of all runs, with a little spread, or a list."""
     found: Arms = {}
-    names = {"es": sixth.ES, "maxvar": "MaxVar", "maxent": "MaxEnt"}
+    names = {"es": claims.ES, "maxvar": "MaxVar", "maxent": "MaxEnt"}
     usual = {"distance": 10.0, "near": 0.1, "side": 0.4, "evenness": 0.5, "directions": 36.0}
     for name, given in values.items():
         arm = ("text", robot, names[name])
@@ -38,53 +38,72 @@ def arms(robot: str, count: int = 12, **values: dict[str, Any]) -> Arms:
         runs = []
         for k in range(count):
             each = {key: v[k] if isinstance(v, list) else v * (1 + 0.001 * k) for key, v in numbers.items()}
-            runs.append(Endpoints(f"{name}-{k}", arm, "", **each))
+            runs.append(Endpoints(f"{name}-{k}", arm, 20 + k, "", **each))
         found[arm] = runs
     return found
 
 
-def verdicts(found: Arms, robot: str) -> dict[str, str]:
-    return {words.removeprefix(f"{robot}: "): verdict for words, _, verdict in sixth.claims(found, "text", robot)}
+def verdict(answers: list[Answer], about: str) -> str:
+    """Return the verdict on an algorithm or a robot."""
+    (found,) = (answer.verdict for answer in answers if answer.about == about)
+    return found
 
 
 def test_a_distance_is_reproduced_if_the_papers_ratio_is_inside_the_interval() -> None:
-    maxent = {"distance": 9.39}
-    found = verdicts(arms("cheetah", es={"distance": 10.0}, maxvar={"distance": 5.0}, maxent=maxent), "cheetah")
-    assert found["standard ES goes further than MaxVar"] == DIRECTION
-    assert found["standard ES goes further than MaxEnt"] == REPRODUCED
-    assert found["the distance of MaxVar differs from that of MaxEnt"] == "difference"
+    found = arms("cheetah", es={"distance": 10.0}, maxvar={"distance": 5.0}, maxent={"distance": 9.39})
+    answers = claims.distance(found, "text", "cheetah")
+    assert (verdict(answers, "MaxVar"), verdict(answers, "MaxEnt")) == (DIRECTION, REPRODUCED)
 
 
 def test_a_distance_is_not_reproduced_if_the_other_side_goes_further_and_open_if_the_test_finds_nothing() -> None:
-    found = verdicts(arms("ant", es={}, maxvar={"distance": 12.0}, maxent={}), "ant")
-    assert found["standard ES goes further than MaxVar"] == NOT_REPRODUCED
-    assert found["standard ES goes further than MaxEnt"] == OPEN
-    same = verdicts(arms("ant", es={}, maxvar={}, maxent={}), "ant")
-    assert same["the distance of MaxVar differs from that of MaxEnt"] == OPEN
+    answers = claims.distance(arms("ant", es={}, maxvar={"distance": 12.0}, maxent={}), "text", "ant")
+    assert (verdict(answers, "MaxVar"), verdict(answers, "MaxEnt")) == (NOT_REPRODUCED, OPEN)
 
 
-@pytest.mark.parametrize(("share", "verdict"), [(0.05, REPRODUCED), (0.2, NOT_REPRODUCED), (0.1, OPEN)])
-def test_standard_es_should_leave_more_near_the_start(share: float, verdict: str) -> None:
-    found = verdicts(arms("ant", es={}, maxent={"near": share}), "ant")
-    assert found["of standard ES more stay near the start than of MaxEnt"] == verdict
+def test_maxvar_and_maxent_differ_or_nothing_is_decided() -> None:
+    found = arms("cheetah", maxvar={"distance": 5.0}, maxent={}) | arms("ant", maxvar={}, maxent={})
+    answers = claims.difference(found, "text")
+    assert (verdict(answers, "cheetah"), verdict(answers, "ant")) == (DIFFERENT, OPEN)
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.05, REPRODUCED), (0.2, NOT_REPRODUCED), (0.1, OPEN)])
+def test_standard_es_should_leave_more_near_the_start(share: float, expected: str) -> None:
+    answers = claims.near(arms("ant", es={}, maxvar={}, maxent={"near": share}), "text")
+    assert verdict(answers, "MaxEnt") == expected
 
 
 @pytest.mark.parametrize(
-    ("there", "verdict"), [(10, REPRODUCED), (9, OPEN), (7, OPEN), (6, NOT_REPRODUCED), (0, NOT_REPRODUCED)]
+    ("there", "expected"), [(10, REPRODUCED), (9, OPEN), (7, OPEN), (6, NOT_REPRODUCED), (0, NOT_REPRODUCED)]
 )
-def test_ten_of_twelve_runs_need_both_sides_or_a_ring_and_six_or_fewer_fail(there: int, verdict: str) -> None:
+def test_ten_of_twelve_runs_need_both_sides_or_a_ring_and_six_or_fewer_fail(there: int, expected: str) -> None:
     side = {"side": [0.05] * there + [0.04] * (12 - there)}
     even = {"evenness": [0.34] * there + [0.3] * (12 - there)}
     near = {"distance": [5.0] * there + [4.9] * (12 - there)}
-    assert verdicts(arms("cheetah", maxvar=side), "cheetah") == {"MaxVar runs to both sides": verdict}
-    assert verdicts(arms("ant", maxvar=even), "ant") == {"MaxVar has an even ring": verdict}
-    assert verdicts(arms("ant", maxvar=near), "ant") == {"MaxVar has an even ring": verdict}
+    assert verdict(claims.sides(arms("cheetah", maxvar=side, maxent={}), "text"), "MaxVar") == expected
+    for some in (even, near):
+        assert verdict(claims.ring(arms("ant", maxvar=some, maxent={}), "text"), "MaxVar") == expected
 
 
 def test_an_arm_with_fewer_than_twelve_runs_has_numbers_and_no_verdict() -> None:
-    found = sixth.claims(arms("cheetah", 11, es={}, maxvar={"distance": 5.0}), "text", "cheetah")
-    assert [verdict for *_, verdict in found] == ["-", "-"] and "11 of 11 runs" in found[1][1]
-    assert "| **standard ES, 11 runs** | 10.05 |" in sixth.report(arms("cheetah", 11, es={}))
+    found = arms("cheetah", 11, es={}, maxvar={}) | arms("cheetah", 12, maxent={})
+    answers = claims.sides(found, "text")
+    assert [(each.said, each.verdict, each.runs) for each in answers] == [
+        ("11 of 11 runs", "", 11),
+        ("12 of 12 runs", REPRODUCED, 0),
+    ]
+    assert claims.cell(answers) == (
+        "MaxVar 11 of 11 runs; MaxEnt 12 of 12 runs: MaxVar no verdict (11 runs), MaxEnt **reproduced**"
+    )
+    assert claims.cell(answers[:1]) == "MaxVar 11 of 11 runs: no verdict (11 runs)"
+    assert "| **standard ES, 11 runs** | 10.05 |" in claims.report(arms("cheetah", 11, es={}))
+
+
+def test_a_claim_of_several_tests_needs_all_of_them_with_holms_correction() -> None:
+    low, high, mixed = [1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0], [1.5, 2.5, 8.5, 9.5, 10.5]
+    assert claims.all_larger([(high, low)] * 3)[0] == REPRODUCED
+    assert claims.all_larger([(high, low), (mixed, low)])[0] == OPEN
+    assert claims.all_larger([(high, low), (low, high)])[0] == NOT_REPRODUCED
+    assert claims.all_larger([(high, low)] * 7)[0] == OPEN  # 7 times 0.0079 is above 0.05
 
 
 def write(folder: Path, robot: str, digest: str, generations: int = 100) -> None:
@@ -109,7 +128,7 @@ def write(folder: Path, robot: str, digest: str, generations: int = 100) -> None
 def test_endpoints_are_means_of_the_last_ten_generations_and_directions_of_the_last_generation(tmp_path: Path) -> None:
     write(tmp_path / "ant-maxent-mujoco-seed90", "ant", "a" * 64)
     write(tmp_path / "cheetah-maxent-mujoco-seed90", "cheetah", "b" * 64)
-    found = sixth.read([tmp_path], plan="")
+    found = claims.read([tmp_path], plan="")
     (ant,), (cheetah,) = found["text", "ant", "MaxEnt"], found["text", "cheetah", "MaxEnt"]
     assert (ant.distance, ant.near, ant.directions) == (8.0, 0.25, 9)
     assert ant.evenness == 2.0 / (8.0 * 0.5) and math.isnan(ant.side)
@@ -120,16 +139,16 @@ def test_a_run_with_another_digest_than_noted_or_than_before_is_refused(tmp_path
     write(tmp_path / "one" / "ant-r", "ant", "a" * 64)
     write(tmp_path / "two" / "ant-r", "ant", "b" * 64)
     noted = f"| ant-r | 100 | `{'a' * 16}` |"
-    assert len(sixth.read([tmp_path / "one", tmp_path / "one"], noted)) == 1
+    assert len(claims.read([tmp_path / "one", tmp_path / "one"], noted)) == 1
     with pytest.raises(ValueError, match="aaaa before"):
-        sixth.read([tmp_path / "one", tmp_path / "two"], "")
+        claims.read([tmp_path / "one", tmp_path / "two"], "")
     with pytest.raises(ValueError, match="aaaa before"):
-        sixth.read([tmp_path / "two"], noted)
+        claims.read([tmp_path / "two"], noted)
     write(tmp_path / "short" / "ant-s", "ant", "c" * 64, generations=99)
     with pytest.raises(ValueError, match="99 generations"):
-        sixth.read([tmp_path / "short"], "")
+        claims.read([tmp_path / "short"], "")
 
 
 def test_the_plan_notes_the_digests_of_27_runs() -> None:
-    plan = Path(sixth.__file__).with_name("plan6.md").read_text(encoding="utf-8")
-    assert len(sixth.NOTED.findall(plan)) == 27
+    plan = Path(claims.__file__).with_name("plan6.md").read_text(encoding="utf-8")
+    assert len(claims.NOTED.findall(plan)) == 27

@@ -1,0 +1,377 @@
+#!/usr/bin/env python3
+"""The claims of the paper: endpoints of the runs of plan6.md, verdicts, and the table of results.md.
+
+    python jobs/paper/claims.py                  each run of the text's and of the released rules, and the claims
+    python jobs/paper/claims.py PATH ...         of blocks of runs, and of folders of small files
+
+The paper's ratios are those of the mean distance over that of standard ES. A claim of plan6.md gets its verdict when
+each of its arms has twelve runs: `reproduced`, `in direction only` (of distances), `not reproduced`, or `not decided`.
+A test decides against a claim if it finds the opposite, and nothing if it finds nothing. A count decides for a claim
+with ten runs of twelve, and against it with six or fewer.
+"""
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from blocks import KeptRun, read_block, read_folder
+from endpoints import PAPERS_ROBOTS, Row, column, directions, facts, lines, select, trainings
+from endpoints import read as read_rows
+from page_tables import adaptation_groups, adapted, seeding_runs
+from places import FAR
+from rules import LEVEL, holm, mann_whitney, ratio
+
+HERE = Path(__file__).parent
+BLOCKS = ("sixth", *(f"released-{block}" for block in "abdeg"))
+RUNS, GENERATIONS = 12, 100
+WINDOW = slice(90, 100)
+SIDE, RING = 0.05, 1 / 3  # least share of the smaller side; least evenness
+MOST, FEW = 10, 6  # with so many of twelve runs a claim is reproduced; with so few it is not
+REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only", "not reproduced", "not decided"
+DIFFERENT = "a difference"  # of MaxVar and MaxEnt
+STDS = ("0.02", "0.005")  # of the mutations of MAML
+BEST = 7.854  # of the interference task: 5 pi / 2
+ES, OURS = "standard ES", ("MaxVar", "MaxEnt")
+PAPER = {"cheetah": {"MaxVar": 0.921, "MaxEnt": 0.939}, "ant": {"MaxVar": 0.854, "MaxEnt": 0.832}}
+SIDES_LINK = "do-the-cheetahs-mutations-run-far-and-to-both-sides"  # sections of results.md
+RING_LINK, ANT_LINK = "is-there-a-ring-around-the-ant", "how-far-does-the-ant-walk"
+MAML_LINK, SEEDS_LINK = "does-it-adapt-better-than-maml", "does-it-give-standard-es-a-head-start"
+MIXED_LINK = "mixtures-and-interference"
+NOTED = re.compile(r"^\| (\S+) \| \d+ \| `([0-9a-f]{16})` \|$", re.MULTILINE)  # digests in the plan
+
+
+@dataclass(frozen=True)
+class Endpoints:
+    """The endpoints of a run; those of the other robot are NaN."""
+
+    run: str
+    arm: tuple[str, str, str]  # rules, robot, algorithm
+    seed: int
+    digest: str
+    distance: float
+    near: float  # share that ended within 5 units of the start
+    side: float  # share on the smaller side, beyond 5 units
+    evenness: float  # the smallest sum of distances of eight sectors, over their mean
+    directions: float  # of 36
+
+
+Arms = dict[tuple[str, str, str], list[Endpoints]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What some runs say to a claim, in words, with the verdict; without one, why not."""
+
+    about: str  # MaxVar, MaxEnt, or a robot
+    said: str
+    verdict: str = ""
+    why_not: str = ""
+    runs: int = 0  # of the smallest arm, if it is too small for a verdict
+
+
+def endpoints_of(run: KeptRun) -> Endpoints:
+    """Return the endpoints of a run."""
+    late = {name: values[WINDOW] for name, values in run.metrics.items()}
+    known, distance = facts(run), late["distance_mean"]
+    side = evenness = reached = math.nan
+    if known["robot"] == "cheetah":
+        # `balance` is twice the smaller side over both, of those beyond 5 units; NaN if there is nobody.
+        side = float((np.nan_to_num(late["balance"]) * (1 - late["near_origin"]) / 2).mean())
+    else:
+        # `ring` is 8 times the smallest sum over all individuals, also invalid ones.
+        evenness = float((late["ring"] / (distance * (1 - late["invalid_share"]))).mean())
+        reached = directions(run.last[np.isfinite(run.last).all(axis=1)])  # of 1,000 individuals
+    arm = (known["rules"], known["robot"], known["algorithm"])
+    means = float(distance.mean()), float(late["near_origin"].mean())
+    return Endpoints(run.name, arm, int(known["seed"]), known["digest"], *means, side, evenness, reached)
+
+
+def runs_in(path: Path) -> list[KeptRun]:
+    """Return the trainings of a block, or of a folder that has the small files of each run in a folder of their own."""
+    if path.is_dir():
+        return [read_folder(each.parent) for each in sorted(path.glob("*/run.json"))]
+    same = {"kind": "training", **PAPERS_ROBOTS}
+    found = [
+        run for run in read_block(path) if same.items() <= (known := facts(run)).items() and known["rules"] != "other"
+    ]
+    return [run for run in found if facts(run)["direction"] in ("", "0")]
+
+
+def read(paths: Sequence[Path], plan: str) -> Arms:
+    """Return the endpoints of all runs by arm; raise a ValueError if a run has not the digest that it should have.
+
+    Where an arm has runs of the plan, seeds 20 to 31, earlier ones are left out.
+    """
+    noted = dict(NOTED.findall(plan))
+    found: dict[str, Endpoints] = {}
+    for run in (run for path in paths for run in runs_in(path)):
+        digest = run.about["state_sha256"]
+        others = [found[run.name].digest] if run.name in found else []
+        for other in [*others, noted.get(run.name, digest)]:
+            if not digest.startswith(other[:16]):
+                raise ValueError(f"{run.name}: its digest is {digest[:16]}, and was {other[:16]} before")
+        if run.generations != GENERATIONS:
+            raise ValueError(f"{run.name}: {run.generations} generations; expected {GENERATIONS}")
+        found[run.name] = endpoints_of(run)
+    arms: Arms = {}
+    for name in sorted(found):
+        arms.setdefault(found[name].arm, []).append(found[name])
+    planned = {arm: [run for run in runs if run.seed >= 20] for arm, runs in arms.items()}
+    return {arm: planned[arm] or runs for arm, runs in arms.items()}
+
+
+def kept() -> Arms:
+    """Return the runs of both rules that the repository keeps."""
+    plan = (HERE / "plan6.md").read_text(encoding="utf-8")
+    return read([HERE / "results" / f"{block}.h5" for block in BLOCKS], plan)
+
+
+def sign(first: Sequence[float], second: Sequence[float]) -> tuple[float, int]:
+    """Return the p of a two-sided Mann-Whitney U test, and 1, -1 or 0: the first is larger, smaller, or neither."""
+    p, larger = mann_whitney(first, second)
+    return p, 0 if p >= LEVEL else 1 if larger else -1
+
+
+def verdict_of(sign: int) -> str:
+    """Return the verdict on a claim that the first group is larger."""
+    return {1: REPRODUCED, 0: OPEN, -1: NOT_REPRODUCED}[sign]
+
+
+def counted(held: Sequence[bool]) -> tuple[str, str]:
+    """Return how many runs have something, in words, and the verdict."""
+    count = sum(held)
+    verdict = REPRODUCED if count >= MOST else NOT_REPRODUCED if count <= FEW else OPEN
+    return f"{count} of {len(held)} runs", verdict
+
+
+def complete(about: str, said: str, verdict: str, *arms: list[Endpoints]) -> Answer:
+    """Return an answer whose verdict waits for twelve runs an arm."""
+    if all(len(arm) == RUNS for arm in arms):
+        return Answer(about, said, verdict)
+    return Answer(about, said, runs=min(map(len, arms)))
+
+
+def distance(arms: Arms, rules: str, robot: str) -> list[Answer]:
+    """Compare the distances of both algorithms with those of standard ES."""
+    found, es = [], arms[rules, robot, ES]
+    for name in OURS:
+        ours, theirs = [[run.distance for run in each] for each in (arms[rules, robot, name], es)]
+        (p, which), interval = sign(theirs, ours), ratio(ours, theirs)
+        inside = interval.low <= PAPER[robot][name] <= interval.high
+        verdict = DIRECTION if which == 1 and not inside else verdict_of(which)
+        found.append(complete(name, f"{interval}, p = {p:.2g}", verdict, arms[rules, robot, name], es))
+    return found
+
+
+def has_both(run: Endpoints) -> bool:
+    """Return whether a cheetah has both sides."""
+    return run.side >= SIDE
+
+
+def has_ring(run: Endpoints) -> bool:
+    """Return whether an ant has an even ring."""
+    return run.evenness >= RING and run.distance >= FAR
+
+
+def sides(arms: Arms, rules: str, robot: str = "cheetah") -> list[Answer]:
+    """Count the runs with both sides."""
+    groups = {name: arms[rules, robot, name] for name in OURS}
+    return [complete(name, *counted(list(map(has_both, runs))), runs) for name, runs in groups.items()]
+
+
+def ring(arms: Arms, rules: str, robot: str = "ant") -> list[Answer]:
+    """Count the runs with an even ring."""
+    groups = {name: arms[rules, robot, name] for name in OURS}
+    return [complete(name, *counted(list(map(has_ring, runs))), runs) for name, runs in groups.items()]
+
+
+def reached(arms: Arms, rules: str, robot: str = "ant") -> list[Answer]:
+    """Return how many of 36 directions 1,000 individuals of the last generation reach; the plan has no rule for it."""
+    found = []
+    for name in OURS:
+        values = [run.directions for run in arms[rules, robot, name]]
+        found.append(Answer(name, f"{min(values):.0f} to {max(values):.0f} of 36", why_not="no rule was planned"))
+    return found
+
+
+def near(arms: Arms, rules: str, robot: str = "ant") -> list[Answer]:
+    """Compare the shares near the start with those of standard ES, which should be larger."""
+    found, es = [], arms[rules, robot, ES]
+    for name in OURS:
+        ours, theirs = [[run.near for run in each] for each in (arms[rules, robot, name], es)]
+        p, which = sign(theirs, ours)
+        said = f"{np.mean(ours):.1%} against {np.mean(theirs):.1%}, p = {p:.2g}".replace("%", " %")
+        found.append(complete(name, said, verdict_of(which), arms[rules, robot, name], es))
+    return found
+
+
+def difference(arms: Arms, rules: str) -> list[Answer]:
+    """Compare the distances of MaxVar with those of MaxEnt."""
+    found = []
+    for robot in PAPER:
+        first, second = (arms[rules, robot, name] for name in OURS)
+        one, two = [run.distance for run in first], [run.distance for run in second]
+        p, which = sign(one, two)
+        said = f"{ratio(one, two)}, p = {p:.2g}"
+        found.append(complete(robot, said, DIFFERENT if which else OPEN, first, second))
+    return found
+
+
+def all_larger(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[str, float]:
+    """Return the verdict on a claim that the first of each pair is larger, with Holm's correction; the largest p."""
+    tests = [mann_whitney(*pair) for pair in pairs]
+    corrected = holm([p for p, _ in tests])
+    signs = {0 if p >= LEVEL else 1 if larger else -1 for p, (_, larger) in zip(corrected, tests, strict=True)}
+    return verdict_of(-1 if -1 in signs else min(signs)), max(corrected)
+
+
+def adaptation(rows: Sequence[Row], whose: str, rival: str) -> list[Answer]:
+    """Compare how far MaxEnt gets by adaptation with MAML, after equal steps, or with MaxVar."""
+    groups = {key: adapted(runs) for key, runs in adaptation_groups(rows).items()}
+    steps = "30" if whose == "text" or rival == "MAML" else "100"
+    ours = groups[whose, "MaxEnt", steps]
+    theirs = groups["-", "MAML", "375"] if rival == "MAML" else groups[whose, rival, steps]
+    p, which = sign(ours, theirs)
+    said = f"{np.mean(ours):.1f} against {np.mean(theirs):.1f}, p = {p:.2g}, {steps} generations"
+    return [Answer("", f"{said}, {len(ours)} and {len(theirs)} runs", verdict_of(which))]
+
+
+def offspring(rows: Sequence[Row], whose: str) -> list[Answer]:
+    """Compare distances, and their variance, of 1,000 mutations with those of MAML; also at a quarter of its sd."""
+    sampled = select(rows, robot="cheetah", kind="sample", engine="mujoco", population="1000")
+    maml, quarter = [[row for row in sampled if row["algorithm"] == "MAML" and row["std"] == std] for std in STDS]
+    sampled = [row for row in sampled if row["std"] == STDS[0]]
+    pairs, words = [], []
+    for key, name in (("distance_last", "distance"), ("distance_variance_last", "variance")):
+        groups = [
+            column([row for row in sampled if row["algorithm"] == each and row["rules"] == whose], key) for each in OURS
+        ]
+        pairs += [(group, column(those, key)) for group in groups for those in (maml, quarter)]
+        means = " and ".join(f"{np.mean(group):.0f}" for group in groups)
+        words.append(f"{name} {means} against {np.mean(column(maml, key)):.0f}")
+    if whose == "released":
+        return [Answer("", "; ".join(words), why_not="after three times the steps of MAML")]
+    return [Answer("", "; ".join(words), all_larger(pairs)[0])]
+
+
+def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
+    """Compare the mean x of standard ES after 5, 10 and 20 updates from a trained and from a random network."""
+    first = "gentle" if whose == "text" else "full"
+    starts = {start: runs for (start, _, how), runs in seeding_runs(rows, whose).items() if how == first}
+    found = []
+    for name in (name for name in OURS if name in starts):
+        pairs = [[column(starts[each], f"x_{updates}") for each in (name, "random")] for updates in (5, 10, 20)]
+        verdict, p = all_larger([tuple(pair) for pair in pairs])
+        said = "{:.1f} against {:.1f}".format(*(np.mean(values) for values in pairs[-1]))
+        found.append(Answer(name, f"{said} after 20 updates, p <= {p:.2g}, {len(pairs[-1][0])} runs", verdict))
+    return found
+
+
+def mixtures(rows: Sequence[Row], key: str) -> list[Answer]:
+    """Return how two components specialize, or how much space they cover against one."""
+    one = trainings(rows, "ant", "MaxEnt", "text")
+    alone = column([row for row in one if row["generations"] == "30"], "coverage_last_10")
+    found = []
+    for kind, words in (("mixture", "two random means"), ("split", "a split mean")):
+        runs = select(rows, robot="ant", kind=kind, rules="text")
+        if key == "specialization":
+            values = column(runs, "specialization_last")
+            said, verdict = f"{min(values):.2f} to {max(values):.2f}", ""
+        else:
+            values = column(runs, "coverage_last_10")
+            p, which = sign(values, alone)
+            said = f"{np.mean(values):.0f} cells against {np.mean(alone):.0f} with one, p = {p:.2g}"
+            verdict = DIFFERENT if which else OPEN
+        found.append(Answer(words, f"{said}, {len(values)} runs", verdict, "" if verdict else "no rule was planned"))
+    return found
+
+
+def interference(rows: Sequence[Row]) -> list[Answer]:
+    """Return where MaxVar and MaxEnt settle, and how many of the runs are at the best value."""
+    settled = column(select(rows, robot="interference", generations="6000"), "x_settled")
+    there = sum(abs(x - BEST) < 0.01 for x in settled)
+    verdict = REPRODUCED if there == len(settled) else NOT_REPRODUCED
+    return [Answer("", f"x = {np.mean(settled):.3f} in {there} of {len(settled)} runs", verdict)]
+
+
+def cell(answers: Sequence[Answer]) -> str:
+    """Return a cell of the table: what each group says, then the verdicts, once if they are the same."""
+    if not answers:
+        return "not run"
+    said = "; ".join(f"{each.about} {each.said}".strip() for each in answers)
+    if not any(each.verdict for each in answers):
+        counts = dict.fromkeys(f"{each.runs}" for each in answers)
+        why_not = answers[0].why_not or f"{' and '.join(counts)} runs"
+        return f"{said}: no verdict ({why_not})"
+    ends = [f"**{each.verdict}**" if each.verdict else f"no verdict ({each.runs} runs)" for each in answers]
+    if len(set(ends)) == 1:
+        return f"{said}: {ends[0]}"
+    return f"{said}: " + ", ".join(f"{each.about} {end}" for each, end in zip(answers, ends, strict=True))
+
+
+def table(arms: Arms, rows: Sequence[Row]) -> str:
+    """Return the table of results.md: the claims of the paper, by the text's and by the released rules."""
+    both = ("text", "released")
+    goes = "mutations of the {} go {} (MaxVar) and {} (MaxEnt) times as far as those of standard ES"
+    body = [
+        (goes.format("cheetah", 0.92, 0.94), SIDES_LINK, [distance(arms, whose, "cheetah") for whose in both]),
+        ("they run to both sides", SIDES_LINK, [sides(arms, whose) for whose in both]),
+        ("mutations of the ant reach nearly all directions", RING_LINK, [reached(arms, whose) for whose in both]),
+        ("they form a ring", RING_LINK, [ring(arms, whose) for whose in both]),
+        (goes.format("ant", 0.85, 0.83), ANT_LINK, [distance(arms, whose, "ant") for whose in both]),
+        ("fewer of them stay near the start", ANT_LINK, [near(arms, whose) for whose in both]),
+        ("MaxVar and MaxEnt do not differ in distance", ANT_LINK, [difference(arms, whose) for whose in both]),
+        ("MaxEnt adapts better than MAML", MAML_LINK, [adaptation(rows, whose, "MAML") for whose in both]),
+        ("MaxEnt adapts better than MaxVar", MAML_LINK, [adaptation(rows, whose, "MaxVar") for whose in both]),
+        ("mutations end further away than those of MAML, and vary more", MAML_LINK, [offspring(rows, w) for w in both]),
+        ("a trained network gives standard ES a head start", SEEDS_LINK, [seeding(rows, whose) for whose in both]),
+        ("two means that are trained together specialize", MIXED_LINK, [mixtures(rows, "specialization"), []]),
+        ("they cover no more space than one", MIXED_LINK, [mixtures(rows, "coverage"), []]),
+        ("on the interference task, training finds the best value, 7.854", MIXED_LINK, [interference(rows), []]),
+    ]
+    head = ("the paper says", "the text's rules", "the released rules")
+    return lines(head, [(f"[{words}](#{link})", *map(cell, cells)) for words, link, cells in body])
+
+
+def of_run(run: Endpoints) -> list[str]:
+    """Return the cells of a run, or of the means of an arm."""
+    numbers = f"{run.distance:.2f}", f"{run.near:.1%}", f"{run.side:.1%}", f"{run.evenness:.2f}", f"{run.directions:g}"
+    return [run.run, *(text if "nan" not in text else "" for text in numbers)]
+
+
+def mean_of(arm: tuple[str, str, str], runs: list[Endpoints]) -> Endpoints:
+    """Return the means of an arm."""
+    numbers = [[run.distance, run.near, run.side, run.evenness, run.directions] for run in runs]
+    return Endpoints(f"**{arm[2]}, {len(runs)} runs**", arm, 0, "", *np.mean(numbers, axis=0).tolist())
+
+
+def report(arms: Arms) -> str:
+    """Return the tables of all runs, by rules and robot."""
+    head = ("run", "distance", "near the start", "smaller side", "evenness of the ring", "directions of 36")
+    found = []
+    for rules, robot in dict.fromkeys((rules, robot) for rules, robot, _ in arms):
+        mine = {arm: runs for arm, runs in arms.items() if arm[:2] == (rules, robot)}
+        rows = [of_run(each) for arm, runs in mine.items() for each in [*runs, mean_of(arm, runs)]]
+        found += [f"## {robot}, {rules} rules\n", lines(head, rows)]
+    return "\n".join(found)
+
+
+def main() -> int:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
+    paths = parser.parse_args().paths
+    if paths:
+        print(report(read(paths, (HERE / "plan6.md").read_text(encoding="utf-8"))))
+    else:
+        print(report(arms := kept()), table(arms, read_rows(HERE / "results" / "numbers.csv")), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
