@@ -268,7 +268,7 @@ def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
         pairs = [[column(starts[each], f"x_{updates}") for each in (name, "random")] for updates in (5, 10, 20)]
         verdict, p = all_larger([tuple(pair) for pair in pairs])
         said = "{:.1f} against {:.1f}".format(*(np.mean(values) for values in pairs[-1]))
-        found.append(Answer(name, f"{said} after 20 updates, p <= {p:.2g}, {len(pairs[-1][0])} runs", verdict))
+        found.append(Answer(name, f"{said} after 20 updates, p at most {p:.2g}, {len(pairs[-1][0])} runs", verdict))
     return found
 
 

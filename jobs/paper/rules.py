@@ -1,8 +1,7 @@
-"""The rules of the second, fourth and fifth plan (docs/reproduce.md) as functions, with ratios and 90 % intervals.
+"""Tests, ratios with their 90 % intervals, and the verdicts of the fourth and fifth plan (docs/reproduce.md).
 
-The second plan has the released program's rules, 100 generations and fresh seeds; endpoints are means over generations
-90 to 99. A claim gets a verdict only if all of its planned runs are there. It needs all of its tests, so p values are
-not corrected. first_plan.py has the rules of the first plan.
+Endpoints are means over generations 90 to 99. A claim gets a verdict only if all of its planned runs are there, and
+needs all of its tests, so p values are not corrected. claims.py has the verdicts of the sixth plan.
 """
 
 import math
@@ -17,13 +16,10 @@ from ees_mpi.outcomes import Floats
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 LEVEL = 0.05
-MARGIN = (0.8, 1.25)  # ratios between these count as no difference
-RANGE = (0.85, 1.00)  # the range of the ratio that agrees with the paper's 0.92 and 0.94
-SIDE = 0.25  # least share of offspring on each side
 RING, FAR = 1 / 3, 5.0  # least share of the ring in the mean distance, least mean distance
 LEAST = 0.67  # of the ratio of the cheetahs' heritable variances
 SECTORS = 8  # of the reliable ring
-CHEETAHS, SIX = range(6, 18), range(6, 12)  # seeds of the second plan; its ants have six
+SIX = range(6, 12)  # seeds of the runs with the released rules, and of the third plan
 ANTS = range(9, 15)  # seeds of the fourth plan; its cheetahs have six, too
 STAGES = range(15, 21)  # seeds of the fifth plan
 LATE = "_90_99"
@@ -37,8 +33,6 @@ class Interval:
     value: float
     low: float = math.nan
     high: float = math.nan
-    p_equal: float = 1.0  # of Welch's two one-sided tests (TOST): is the ratio inside the margin?
-    is_ratio: bool = True  # else the difference of the means, because a number is not above 0
 
     def __str__(self) -> str:
         """Return the ratio and the interval as the page shows them."""
@@ -48,20 +42,15 @@ class Interval:
 
 
 def ratio(first: Sequence[float] | Floats, second: Sequence[float] | Floats) -> Interval:
-    """Compare two groups by Welch's t of logarithms: their ratio, or their difference if a number is not above 0."""
+    """Return the ratio of geometric means of two groups, with the interval of Welch's t of logarithms."""
     if not (len(first) and len(second)):
         return Interval(math.nan)
-    positive = min(*first, *second) > 0
-    a, b = (np.log(each) if positive else np.asarray(each) for each in (first, second))
-    back = math.exp if positive else float
-    value, p = back(a.mean() - b.mean()), 1.0
+    a, b = np.log(first), np.log(second)
+    value = math.exp(a.mean() - b.mean())
     if min(len(a), len(b)) < 2:
-        return Interval(value, is_ratio=positive)
+        return Interval(value)
     low, high = ttest_ind(a, b, equal_var=False).confidence_interval(1 - 2 * LEVEL)
-    if positive:
-        sides = zip(np.log(MARGIN), ("greater", "less"), strict=True)
-        p = max(ttest_ind(a - limit, b, equal_var=False, alternative=side).pvalue for limit, side in sides)
-    return Interval(value, back(low), back(high), float(p), positive)
+    return Interval(value, math.exp(low), math.exp(high))
 
 
 def paired_ratio(first: Sequence[float], second: Sequence[float]) -> Interval:
@@ -88,7 +77,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 def group(
     rows: Sequence[Row], seeds: Sequence[int], robot: str, algorithm: str, rules: str = "released", changed: str = ""
 ) -> dict[int, Row]:
-    """Return the runs of the second plan by seed: 100 generations, released rules or a swap of them."""
+    """Return the runs of 100 generations by seed, with the released rules or a swap of them."""
     long = [row for row in trainings(rows, robot, algorithm, rules, changed) if int(row["generations"]) >= 100]
     return {int(row["seed"]): row for row in long if int(row["seed"]) in seeds}
 
@@ -109,11 +98,6 @@ def paired(first: dict[int, Row], second: dict[int, Row]) -> Interval:
     return paired_ratio(*(distances({seed: each[seed] for seed in seeds}) for each in (first, second)))
 
 
-def has_sides(row: Row, ending: str = LATE) -> bool:
-    """Return whether a run has both sides: each has a quarter of all offspring."""
-    return min(number(row, f"left{ending}"), number(row, f"right{ending}")) >= SIDE
-
-
 def has_ring(row: Row, ending: str = LATE) -> bool:
     """Return whether an ant has a ring: its thinnest sector, taken eight times, is a third of the mean distance."""
     distance = number(row, f"distance{ending}")
@@ -121,9 +105,10 @@ def has_ring(row: Row, ending: str = LATE) -> bool:
 
 
 def count_verdict(there: int, runs: int) -> str:
-    """Return the verdict on a property of runs: 10 of 12 (5 of 6) hold it up, 6 of 12 (2 of 6) are too few."""
-    least, most = {12: (10, 6), 6: (5, 2)}[runs]
-    return HOLDS if there >= least else FAILS if there <= most else UNDECIDED
+    """Return the verdict on a property of six runs: five hold it up, two are too few."""
+    if runs != 6:
+        raise ValueError(f"expected six runs, got {runs}")
+    return HOLDS if there >= 5 else FAILS if there <= 2 else UNDECIDED
 
 
 def above_verdict(first: Sequence[float], *others: Sequence[float]) -> str:
