@@ -22,7 +22,7 @@ The map of the package. A module or folder imports only from lines below its own
     ranks/           one process, or MPI; the only place that imports mpi4py
     outcomes.py      draws and outcomes of a generation; the types of their arrays
     registry/        families of parts, found by name; the loader of plugins
-    machine.py files.py                               threads, CPU features, fingerprint; writing output files
+    machine.py memory.py files.py                     threads, CPU features, fingerprint; free memory; output files
     terminal.py      messages to the user
     errors.py version.py                              the errors, each with its exit code; the version
 """

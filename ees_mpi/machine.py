@@ -5,7 +5,6 @@ This module does not import numpy at the top: `pin_threads` must run first.
 
 import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -45,9 +44,6 @@ LAUNCHERS = (
     ("PALS_NRANKS", "PALS_RANKID", "mpiexec of Cray PALS"),
     ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"),
 )
-
-SHARED_PREFIX = "ees-mpi-"  # of the files there, which a run unlinks as soon as its ranks have mapped them
-SHARED_MEMORY = "/dev/shm"
 
 
 def pin_threads() -> None:
@@ -107,17 +103,6 @@ def check_threads() -> None:
                 f"{pool['internal_api']} runs {pool['num_threads']} threads and cannot be set to 1; "
                 "set OPENBLAS_NUM_THREADS=1 and OMP_NUM_THREADS=1 before starting"
             )
-
-
-def check_room(need: int, host: str) -> None:
-    """Raise a LaunchError if shared memory is too small: the kernel would kill this process without a message."""
-    free = shutil.disk_usage(SHARED_MEMORY).free if os.path.isdir(SHARED_MEMORY) else need
-    if need > free:
-        raise LaunchError(
-            f"the noise table needs {need / 2**20:.0f} MiB of shared memory on {host}, but {SHARED_MEMORY} has "
-            f"{free / 2**20:.0f} MiB free; set noise.size to at most {free // 4}, or give the machine more "
-            "(containers: --shm-size)"
-        )
 
 
 def fingerprint(torch: bool = False) -> dict[str, str]:

@@ -74,9 +74,10 @@ class Noise:
 class NoiseTable(Noise):
     """The whole table in the memory of the node, shared by its ranks."""
 
-    def __init__(self, seed: int, size: int, ranks: Ranks):
+    def __init__(self, seed: int, size: int, ranks: Ranks, beside: int = 0):
+        """Fill the table; `beside`: bytes that each rank of the node needs besides."""
         super().__init__(seed, size)
-        self.table: Singles = ranks.shared_array(size, np.float32)
+        self.table: Singles = ranks.shared_array(size, np.float32, beside)
         for block in range(ranks.node_rank, -(-size // BLOCK), ranks.node_size):
             self.table[block * BLOCK : (block + 1) * BLOCK] = self._make_block(block)
         ranks.node_barrier()
@@ -95,12 +96,12 @@ class NoiseTable(Noise):
 _TABLES: "weakref.WeakValueDictionary[tuple[int, int], NoiseTable]" = weakref.WeakValueDictionary()
 
 
-def shared_table(seed: int, size: int, ranks: Ranks) -> NoiseTable:
+def shared_table(seed: int, size: int, ranks: Ranks, beside: int = 0) -> NoiseTable:
     """Return the table of this seed and size; while a part of this program uses it, others get the same one.
 
     It is called on all ranks together. Its memory is freed with the last object that uses it.
     """
     table = _TABLES.get((seed, size))
     if ranks.any(table is None) or table is None:  # ranks free it at different times: those that have it fill it anew
-        table = _TABLES[seed, size] = NoiseTable(seed, size, ranks)
+        table = _TABLES[seed, size] = NoiseTable(seed, size, ranks, beside)
     return table

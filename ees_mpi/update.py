@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.config import Config, Evolution
+from ees_mpi.config import Config, Evolution, rank_bytes
 from ees_mpi.generation.state import State
 from ees_mpi.noise import Noise, NoiseTable, shared_table, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
@@ -47,7 +47,8 @@ class Update:
     def open(cls, config: Config, ranks: Ranks, shared: bool = False) -> "Update":
         """Return the update of a config, with a noise table; `shared`: one table for all loops of this program."""
         table = shared_table if shared else NoiseTable
-        return cls.of(config, table(config.noise_seed, config.noise.size, ranks))
+        needed = sum(rank_bytes(config).values())
+        return cls.of(config, table(config.noise_seed, config.noise.size, ranks, needed))
 
     def ask(self, state: State) -> Draw:
         """Return the draw of the next generation, the same on every rank."""

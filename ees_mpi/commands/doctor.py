@@ -14,7 +14,7 @@ import numpy as np
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError
-from ees_mpi.machine import SHARED_MEMORY, SHARED_PREFIX
+from ees_mpi.memory import SHARED_MEMORY, SHARED_PREFIX
 from ees_mpi.ranks import Ranks, gpus, launched
 
 EXTRAS = {  # of this package, with the packages that each brings and its purpose

@@ -16,6 +16,7 @@ from typing import Any
 
 import tomli_w
 
+from ees_mpi import memory
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.method import Method
 from ees_mpi.config.methods import METHODS, Evolution
@@ -149,20 +150,25 @@ def check(config: Config, here: bool = True) -> None:
     least, size = config.task.parameters, config.noise.size
     if size < least:
         raise ConfigError(f"noise.size: expected at least the {least} parameters of an individual, got {size}")
-    # If arrays that every rank needs exceeded the memory, the kernel would kill the rank later.
+    needs = rank_bytes(config)
+    if here and config.population.has_individuals:
+        needs["noise.size"] = 4 * config.noise.size
+    room, why = memory.left()
+    if sum(needs.values()) > room:
+        key = max(needs, key=lambda key: needs[key])
+        free = f"{room / 2**30:.3g} GiB are left: {why}"
+        raise ConfigError(f"{key}: needs at least {needs[key] / 2**30:.3g} GiB of memory; {free}")
+
+
+def rank_bytes(config: Config) -> dict[str, int]:
+    """Return the bytes that every rank needs at least, by the keys of the config that they depend on."""
     numbers = 2 * (4 + config.task.behavior_dim) + 2  # of an individual: outcomes, here and gathered, and its draw
     state = 5 * config.population.components * config.task.parameters
     needs = {"population.size": 8 * numbers * config.population.size, "population.components": 8 * state}
     if config.task.rollouts > 1:
         by_start = 2 * config.population.size * config.task.behavior_dim * config.task.rollouts  # here and gathered
         needs["task.rollouts"] = 8 * by_start
-    if here:
-        needs["noise.size"] = 4 * config.noise.size
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for key, need in needs.items():
-        if need > memory:
-            has = f"this machine has {memory / 2**30:.3g} GiB"
-            raise ConfigError(f"{key}: needs at least {need / 2**30:.3g} GiB of memory; {has}")
+    return needs
 
 
 def preset_names() -> list[str]:

@@ -16,9 +16,9 @@ import numpy as np
 from mpi4py import MPI
 from numpy.typing import DTypeLike, NDArray
 
-from ees_mpi import machine
-from ees_mpi.errors import EesError, LaunchError, callers
-from ees_mpi.machine import SHARED_MEMORY, SHARED_PREFIX
+from ees_mpi import memory
+from ees_mpi.errors import ConfigError, EesError, LaunchError, callers
+from ees_mpi.memory import SHARED_MEMORY, SHARED_PREFIX
 from ees_mpi.ranks import process
 from ees_mpi.ranks.serial import RENEW_SECONDS, Ranks
 from ees_mpi.terminal import plain, say_on_stderr, tell
@@ -151,27 +151,46 @@ class MpiRanks(Ranks):
         self._comm.Allreduce(values, largest, MPI.MAX)
         return largest
 
-    def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
+    def broadcast(self, data: bytes | None) -> bytes:
+        sent = data or b"" if self.is_root else b""
+        buffer = np.empty(self.maximum(np.array([len(sent)]))[0], np.uint8)
+        if self.is_root:
+            buffer[:] = np.frombuffer(sent, np.uint8)
+        self._meet()
+        self._comm.Bcast([buffer, MPI.BYTE], 0)
+        return buffer.tobytes()
+
+    def shared_array(self, count: int, dtype: DTypeLike, beside: int = 0) -> NDArray[Any]:
         if not count:
             return np.empty(0, dtype)
-        size = count * np.dtype(dtype).itemsize
+        size, several = count * np.dtype(dtype).itemsize, self.node_size > 1
         name = np.zeros(1, f"S{PATH_BYTES}")
         try:
             with self.together():  # memory may be short on any node
-                if self.node_size == 1:
-                    array = super().shared_array(count, dtype)
-                elif self.node_rank == 0:
-                    machine.check_room(size, self._host)
-                    name[0] = create_memory(size).encode()
+                if self.node_rank == 0:
+                    memory.check(size, self.node_size, beside, self._host, shared=several)
+                    name[0] = create_memory(size).encode() if several else b""
             self._node.Bcast(name.view(np.uint8), 0)
             with self.together():  # all ranks, also one that is alone on its node and has no file
-                if self.node_size > 1:
-                    with open(name[0].decode(), "r+b") as file:
-                        array = np.frombuffer(mmap.mmap(file.fileno(), size), dtype, count)
+                array = self._part_of(name[0].decode(), size) if several else np.empty(size, np.uint8)
         finally:  # all ranks have mapped it, or none needs it any more
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name[0].decode())
-        return array
+        return array.view(dtype)
+
+    def _part_of(self, path: str, size: int) -> NDArray[np.uint8]:
+        """Return the memory of a file, after this rank has allocated its part of it: it lies near this rank's core."""
+        low, high = (size * place // self.node_size for place in (self.node_rank, self.node_rank + 1))
+        with open(path, "r+b") as file:
+            try:
+                if high > low:
+                    os.posix_fallocate(file.fileno(), low, high - low)  # at a first write, want of memory would kill
+            except OSError as error:
+                raise ConfigError(
+                    f"cannot allocate {size / 2**20:.0f} MiB of shared memory in {os.path.dirname(path)} on "
+                    f"{self._host}: {error.strerror}; set noise.size smaller, or give the machine more"
+                ) from None
+            return np.frombuffer(mmap.mmap(file.fileno(), size), np.uint8)
 
     def node_barrier(self) -> None:
         self._wait(self._node.Ibarrier())
@@ -248,14 +267,6 @@ def create_memory(size: int) -> str:
     """
     folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
     file, path = tempfile.mkstemp(prefix=SHARED_PREFIX, dir=folder)
-    try:
-        os.posix_fallocate(file, 0, size)  # now: if memory is short at the first write, the kernel kills the process
-    except OSError as error:
-        os.unlink(path)
-        raise LaunchError(
-            f"cannot allocate {size / 2**20:.0f} MiB of shared memory in {os.path.dirname(path)}: {error.strerror}; "
-            "set noise.size smaller, or give the machine more"
-        ) from None
-    finally:
-        os.close(file)
+    os.truncate(file, size)
+    os.close(file)
     return path

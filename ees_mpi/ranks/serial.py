@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ees_mpi import errors, machine
+from ees_mpi import errors, machine, memory
 from ees_mpi.errors import EesError, LaunchError, LockStepError, RunFileError, collective
 from ees_mpi.ranks import process
 
@@ -144,12 +144,10 @@ class Ranks:
             raise collective(LockStepError(f"expected each of {total} results once, got {len(index)}"))
         return rows[order]
 
-    def shared_array(self, count: int, dtype: DTypeLike) -> NDArray[Any]:
-        """Return an array that all ranks of this node share."""
-        try:
-            return np.empty(count, dtype)
-        except MemoryError:
-            raise LaunchError(f"the noise table of {count} numbers does not fit in memory; set noise.size") from None
+    def shared_array(self, count: int, dtype: DTypeLike, beside: int = 0) -> NDArray[Any]:
+        """Return an array that all ranks of this node share; `beside`: bytes that each of them needs besides."""
+        memory.check(count * np.dtype(dtype).itemsize, 1, beside, self.hosts[self.rank], shared=False)
+        return np.empty(count, dtype)
 
     def node_barrier(self) -> None:
         """Wait for all ranks of this node; after it, this rank sees all that they wrote to shared arrays."""
@@ -210,7 +208,7 @@ class Ranks:
 
     def broadcast(self, data: bytes | None) -> bytes:
         """Return the bytes of rank 0 on every rank."""
-        return self.allgather(np.frombuffer(data or b"" if self.is_root else b"", np.uint8)).tobytes()
+        return data or b""
 
     def any(self, flag: bool) -> bool:
         """Return, on every rank, True if the flag is set on any rank."""

@@ -1,0 +1,87 @@
+"""The memory that a process may still use: what the machine has free, within the limits of its control groups.
+
+SLURM and containers limit memory by control groups (cgroups). The kernel kills a process that exceeds such a limit,
+without a word; so a run asks before it allocates. Shared memory counts for the limit, too.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from ees_mpi.errors import ConfigError
+
+SHARED_MEMORY = "/dev/shm"
+SHARED_PREFIX = "ees-mpi-"  # of the files there, which a run unlinks as soon as its ranks have mapped them
+CGROUPS, PROC = Path("/sys/fs/cgroup"), Path("/proc")
+UNLIMITED = 1 << 60  # version 1 writes such a number for no limit
+MIB = 1 << 20
+
+
+def left() -> tuple[int, str]:
+    """Return the bytes that this process may still use, and what limits them, for a message."""
+    return min([(_numbers(PROC / "meminfo")["MemAvailable:"] * 1024, "this machine has so much free"), *_cgroups()])
+
+
+def cgroup_limit() -> int | None:
+    """Return the smallest limit of the control groups of this process in bytes; None: they have none."""
+    return min((limit for limit, _, _ in _limits()), default=None)
+
+
+def _cgroups() -> Iterator[tuple[int, str]]:
+    """Yield the bytes that are left in each control group with a limit: files in the cache can be given up."""
+    for limit, used, name in _limits():
+        yield max(limit - used, 0), f"{name} allows {limit / MIB:.0f} MiB in all"
+
+
+def _limits() -> Iterator[tuple[int, int, str]]:
+    """Yield the limit of each control group of this process, the bytes used in it, and the name of the limit."""
+    try:
+        lines = (PROC / "self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, kinds, path = line.split(":", 2)
+        if "memory" in kinds.split(","):  # version 1
+            root, names, total = CGROUPS / "memory", ("memory.limit_in_bytes", "memory.usage_in_bytes"), "total_"
+        elif not kinds:  # version 2
+            root, names, total = CGROUPS, ("memory.max", "memory.current"), ""
+        else:
+            continue
+        group = root / path.strip("/")  # in a container it need not exist, but those above it do
+        for folder in (group, *group.parents[: len(group.relative_to(root).parts)]):
+            try:
+                limit, used = ((folder / name).read_text().strip() for name in names)
+                stat = _numbers(folder / "memory.stat")
+            except OSError:
+                continue
+            if limit != "max" and int(limit) < UNLIMITED:
+                cached = stat.get(f"{total}active_file", 0) + stat.get(f"{total}inactive_file", 0)
+                yield int(limit), int(used) - cached, f"the cgroup ({names[0]})"
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Return the first number of each line of a file, by its word."""
+    return {words[0]: int(words[1]) for words in map(str.split, path.read_text().splitlines()) if len(words) > 1}
+
+
+def check(table: int, ranks: int, rank: int, host: str, shared: bool) -> None:
+    """Raise a ConfigError if a node has no room for a noise table and what its ranks need beside it.
+
+    table, rank: bytes of the table, and of each of the node's `ranks`; shared: the table lies in /dev/shm
+    """
+    room, why = left()
+    need = table + ranks * rank
+    if need > room:
+        who = f"the noise table and the state of {ranks} rank{'s' * (ranks > 1)}"
+        raise ConfigError(
+            f"{who} need {need / MIB:.0f} MiB on {host}, but {room / MIB:.0f} MiB are left: {why}. Request more memory "
+            "(--mem under SLURM), or set a smaller noise.size"
+        )
+    room = shutil.disk_usage(SHARED_MEMORY).free if shared and os.path.isdir(SHARED_MEMORY) else table
+    if table > room:
+        raise ConfigError(
+            f"the noise table needs {table / MIB:.0f} MiB of shared memory on {host}, but {SHARED_MEMORY} has "
+            f"{room / MIB:.0f} MiB free; set noise.size to at most {room // 4}, or give the machine more "
+            "(containers: --shm-size)"
+        )
