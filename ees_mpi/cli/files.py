@@ -1,7 +1,6 @@
-"""The commands about files and configs: info, repair, export, config, sweep, plan, presets, docs, jobs."""
+"""The commands about files and configs: info, repair, export, config, sweep, presets, docs, jobs."""
 
 import json
-import os
 import re
 import shlex
 import sys
@@ -12,14 +11,13 @@ from typing import Annotated
 
 import click
 
-from ees_mpi import machine, ranks
-from ees_mpi.cli.options import command, echo
+from ees_mpi import ranks
+from ees_mpi.cli.options import command, echo, print_notes
 from ees_mpi.commands import arguments as kinds
 from ees_mpi.commands import requests, shelf
 from ees_mpi.commands.arguments import Option, check_no_policy, path_of
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
-from ees_mpi.terminal import say_on_stderr
 
 DOCS = Path(__file__).parents[1] / "docs"
 BEGIN = {  # presets to begin with, and what to expect of each
@@ -172,7 +170,7 @@ def config(
         every = listing.sections()
         echo("\n".join(listing.text(every, values)))
     elif resolved:
-        _print_notes(resolved.notes)
+        print_notes(resolved.notes)
         echo(resolved.to_toml(), nl=False)
 
 
@@ -193,35 +191,6 @@ def sweep(
     for file, chosen in runs(source, [*map(str, requests.changes_of(settings))], seeds).items():
         words = [word for setting in chosen for word in ("--set", setting)]
         echo(shlex.join(["ees-mpi", "train", source, *words, "--out", str((out or Path()) / file), "--resume"]))
-
-
-def _print_notes(notes: Sequence[str]) -> None:
-    """Print notes on stderr: stdout is for the config."""
-    for note in filter(None, notes):
-        say_on_stderr(f"ees-mpi: note: {note}\n")
-
-
-@command()
-def plan(
-    source: requests.SourceArgument,
-    settings: requests.KeyChanges = None,
-    ranks: Annotated[int | None, Option("[default: the cores of this machine]", kinds.AT_LEAST_ONE)] = None,
-    ranks_per_node: Annotated[int | None, Option("[default: all on one node]", kinds.AT_LEAST_ONE)] = None,
-) -> None:
-    """Print the costs of a run before it is queued.
-
-    Memory, hours, core-hours, disk. A few rollouts (on a GPU one batch), an update and a commit are timed on this
-    machine, and multiplied.
-    """
-    from ees_mpi.commands.plan import describe, estimate, measured_costs
-    from ees_mpi.config import load
-
-    machine.check_threads()
-    ranks = ranks or len(os.sched_getaffinity(0))
-    loaded = load(source, requests.changes_of(settings))
-    _print_notes(loaded.notes)
-    costs = measured_costs(loaded)
-    echo("\n".join(describe(estimate(loaded, ranks, ranks_per_node or ranks, costs))))
 
 
 @command()

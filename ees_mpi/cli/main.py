@@ -15,7 +15,7 @@ from ees_mpi.ranks.refusal import leave
 from ees_mpi.registry.search import searching
 from ees_mpi.terminal import say_on_stderr, show_any_character
 
-PRINTING = {"", "info", "config", "sweep", "plan", "presets", "docs", "metrics", "compare"}  # commands that only print
+PRINTING = {"", "info", "config", "sweep", "presets", "docs", "metrics", "compare"}  # commands that only print
 
 for _module in (running, files, looking):
     for _command in vars(_module).values():

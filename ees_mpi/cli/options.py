@@ -4,7 +4,7 @@ A parameter that is a dataclass, a request, stands for all of its fields.
 """
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 from ees_mpi import ranks
 from ees_mpi.commands import arguments as kinds
 from ees_mpi.commands.arguments import Option, options_of
-from ees_mpi.terminal import nobody_reads, plain
+from ees_mpi.terminal import nobody_reads, plain, say_on_stderr
 
 
 def echo(text: str, nl: bool = True) -> None:
@@ -25,6 +25,12 @@ def echo(text: str, nl: bool = True) -> None:
         nobody_reads()
     except OSError as error:  # of a full disk
         raise OSError(error.errno, error.strerror, "stdout") from None
+
+
+def print_notes(notes: Sequence[str]) -> None:
+    """Print notes on stderr: stdout is for the config, or for the plan."""
+    for note in filter(None, notes):
+        say_on_stderr(f"ees-mpi: note: {note}\n")
 
 
 class Word(click.ParamType):  # type: ignore[type-arg]

@@ -1,4 +1,4 @@
-"""The commands that run on all ranks: train, resume, verify, sample, adapt, measure, signal, doctor."""
+"""The commands that run on all ranks: train, resume, verify, sample, adapt, measure, signal, plan, doctor."""
 
 import contextlib
 import itertools
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated
 
 from ees_mpi import ranks
-from ees_mpi.cli.options import command, echo
+from ees_mpi.cli.options import command, echo, print_notes
 from ees_mpi.commands import requests
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, Option, path_of
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective, scipy_stats
@@ -160,6 +160,46 @@ def signal(request: requests.SignalRequest, as_json: requests.Json = False) -> N
         if world.is_root:
             lines = [*tables.columns(tables.signal_rows(rows)), "", tables.SIGNAL_LEGEND]
             echo(tables.to_json(rows) if as_json else "\n".join(lines))
+
+    ranks.run(job)
+
+
+@command(on_ranks=True)
+def plan(
+    source: requests.SourceArgument,
+    settings: requests.KeyChanges = None,
+    most: Annotated[
+        int | None,
+        Option("At most so many ranks; fewer if they need no longer.  [default: a node]", AT_LEAST_ONE, "--ranks N"),
+    ] = None,
+    ranks_per_node: Annotated[
+        int | None, Option("[default: the cores of a node, as SLURM says; else all ranks]", AT_LEAST_ONE)
+    ] = None,
+    sbatch: Annotated[bool, Option("Print the line that submits the run to SLURM instead.")] = False,
+) -> None:
+    """Print the costs of a run before it is queued.
+
+    Memory, hours, core-hours, disk. A few rollouts (on a GPU one batch), an update and a commit are timed here, and
+    multiplied. On all ranks of a node, under srun or mpirun, it times a full node.
+    """
+    words = [*map(str, requests.changes_of(settings))]
+
+    def job(world: "ranks.Ranks") -> None:
+        from ees_mpi.commands import plan
+        from ees_mpi.config import load
+        from ees_mpi.runs.broadcast import read_on_root
+
+        def read() -> dict[str, object]:
+            nodes = plan.nodes_of(most, ranks_per_node, world, asked=sbatch)
+            config = load(source, words)
+            return {"config": config, "nodes": plan.proposed(config, nodes)}
+
+        config, received = read_on_root(world, read)
+        facts = plan.estimate(config, received["nodes"], plan.measured_costs(config, received["nodes"], world))
+        if world.is_root:
+            print_notes(config.notes)
+            line = [source, *(word for each in words for word in ("--set", each)), "--out", f"{Path(source).stem}.h5"]
+            echo(plan.sbatch(facts, line) if sbatch else "\n".join(plan.describe(facts)))
 
     ranks.run(job)
 

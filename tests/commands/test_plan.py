@@ -7,22 +7,81 @@ from support.program import done, ees, refusal
 
 from ees_mpi import config
 from ees_mpi.commands import plan
-from ees_mpi.commands.plan import Costs
+from ees_mpi.commands.plan import Costs, Nodes
+from ees_mpi.ranks import Ranks
 
 ANT = config.load("ant-maxent")  # N = 10,000
 MIB = 1 << 20
-COSTS = Costs("3 rollouts", 0.3, 0.01, 30 * MIB, 15 * MIB, shared=1.0, fixed=0.02, table=1 << 30)
+COSTS = Costs("3 rollouts", 20.0, 0.3, update=0.03, commit=0.01, resident=30 * MIB, working=15 * MIB, table=1 << 30)
 
 
 def test_the_plan_of_the_paper_adds_up() -> None:
-    facts = plan.estimate(ANT, 275, 40, COSTS)
+    facts = plan.estimate(ANT, Nodes(7, 39), COSTS)
     assert facts["evaluate_seconds"] == 37 * 0.3  # the rank with the most individuals sets the pace
-    assert facts["update_seconds"] == 1.0 / 275 + 0.02
     assert facts["generation_seconds"] == sum(facts[f"{part}_seconds"] for part in ("evaluate", "update", "commit"))
-    assert facts["core_hours"] == pytest.approx(275 * 100 * facts["generation_seconds"] / 3600)
-    assert facts["rank_bytes"] == 45 * MIB and facts["node_bytes"] == 40 * 45 * MIB + (1 << 30)
+    assert facts["core_hours"] == pytest.approx(273 * (20 + 100 * facts["generation_seconds"]) / 3600)
+    assert facts["rank_bytes"] == 45 * MIB and facts["node_bytes"] == 39 * 45 * MIB + (1 << 30)
     text = "\n".join(plan.describe(facts))
-    assert "275 on 7 nodes" in text and "1024 MiB noise table" in text and "3 rollouts" in text
+    assert "273 on 7 nodes" in text and "1024 MiB noise table" in text and "3 rollouts" in text
+
+
+def test_the_unperturbed_mean_costs_a_round_in_its_generations_if_all_ranks_have_as_many() -> None:
+    assert plan.rounds(ANT, 250) == 40.1 and plan.rounds(ANT, 240) == 42  # a tenth of the generations evaluate it
+    assert plan.rounds(config.load("ant-maxent", ["run.evaluate_mean_every=0"]), 250) == 40
+
+
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [
+        (Nodes(5, 50), Nodes(5, 49)),  # 250 ranks would need 41 rounds with the mean; 244 need no more
+        (Nodes(4, 40), Nodes(4, 40)),
+        (Nodes(600, 40), Nodes(251, 40)),  # nobody evaluates less than one individual
+        (Nodes(1, 1), Nodes(1, 1)),
+    ],
+)
+def test_a_plan_takes_as_few_ranks_as_need_no_longer(most: Nodes, expected: Nodes) -> None:
+    assert plan.proposed(ANT, most) == expected
+
+
+def test_the_line_for_slurm_asks_for_all_that_the_plan_computes() -> None:
+    line = plan.sbatch(
+        {**plan.estimate(ANT, Nodes(7, 39), COSTS), "gpus_per_node": 2}, ["my run.toml", "--out", "a.h5"]
+    )
+    assert line == (
+        "sbatch --nodes=7 --ntasks-per-node=39 --mem=3584M --time=00:34:00 --hint=nomultithread --gres=gpu:2 "
+        "jobs/train.slurm 'my run.toml' --out a.h5"
+    )
+    assert "--time=2-22:10:00" in plan.sbatch({**plan.estimate(ANT, Nodes(1, 1), COSTS), "hours": 56}, [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "partition", "cores"),
+    [
+        ("2 2 64 short\n10 2 20 long*\n4 2 24+ long*", "", 40),
+        ("2 2 64 short", "short", 128),
+        ("sinfo: error", "", 0),
+    ],
+)
+def test_the_ranks_of_a_node_are_the_cores_that_slurm_names(
+    lines: str, partition: str, cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sinfo").write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/words\nprintf "{lines}"\n')
+    (tmp_path / "sinfo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("SBATCH_PARTITION", partition)
+    monkeypatch.delenv("SLURM_JOB_PARTITION", raising=False)
+    assert plan.cores_by_slurm() == cores
+    assert ("--partition short" in (tmp_path / "words").read_text()) is bool(partition)
+    assert plan.nodes_of(100, None, Ranks(), asked=False) == (
+        Nodes(-(-100 // cores), min(100, cores)) if cores else Nodes(1, 100)
+    )
+
+
+def test_the_line_for_slurm_needs_the_ranks_of_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "cores_by_slurm", lambda: 0)
+    code, said = refusal("plan", "ant-maxent", "--sbatch")
+    assert code == 2 and "expected --ranks-per-node" in said
+    assert plan.nodes_of(None, 40, Ranks(), asked=True) == Nodes(1, 40)
 
 
 def test_the_size_of_a_generation_is_that_of_its_datasets() -> None:
@@ -37,8 +96,18 @@ def test_the_size_of_a_generation_is_that_of_its_datasets() -> None:
 def test_plan_on_the_command_line() -> None:
     ended = ees("plan", "ant-maxent", "--set", "task.steps=20", "--set", "population.size=400", "--ranks", 8)
     assert ended.returncode == 0, ended.stderr
-    for word in ("memory per rank", "memory per node", "core-hours", "file", "timed here", "not counted"):
+    for word in ("memory per rank", "memory per node", "start", "core-hours", "file", "timed here", "not counted"):
         assert word in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.standing_ranks
+def test_ranks_that_time_a_plan_together_print_it_once() -> None:
+    small = ("--set", "population.size=40", "--set", "noise.size=5000", "--ranks", 10)
+    ended = ees("plan", "interference-maxent", *small, ranks=2)
+    assert ended.returncode == 0 and ended.stdout.count("timed here") == 1, ended.stderr
+    assert "9 on" not in ended.stdout and "10 on 5 nodes, 2 per node" in ended.stdout
+    assert "on 2 ranks at once" in ended.stdout
 
 
 def test_on_gpus_one_batch_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
