@@ -176,10 +176,12 @@ def test_one_error_lists_all_code_and_a_refusal_is_one_line_whatever_the_file_na
     done("train", *words(both))
     code, line = refusal("resume", "run.h5", "--generations", 9)
     assert code == 3 and "task.function = 'throwing:Throw', optimizer.function = " in line
-    settings = r'env_settings = {"a\nees-mpi: all is well" = "x"}'
+    settings = r'env_settings = {"a\nees-mpi: all is well" = "<i>"}'
     plain_with("task", f"name = 'gymnasium'\nenv = 'CartPole-v1'\nhidden = [4]\nsteps = 5\n{settings}")
     code, line = refusal("verify", "run.h5")
     assert code == 3 and r"env_settings.a\nees-mpi" in line and "\n" not in line.strip()
+    page = Path(done("report", "run.h5").stdout.strip()).read_text()
+    assert "&lt;i&gt;" in page and "<i>" not in page
 
 
 def test_a_report_leaves_out_pictures_that_need_the_users_population(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,29 +100,8 @@ def test_a_state_dict_with_a_value_net_lists_its_layers_and_train_takes_the_prop
     assert refusal("train", "cheetah-es", "--layers", "a")[0] == 2
 
 
-def test_a_flat_vector_is_measured_and_trained_with_a_network_of_ones_own(inside: Path) -> None:
-    (inside / "flat_policy.py").write_text(
-        "import numpy as np\n"
-        "class Net:\n"
-        "    count = 12\n"
-        "    def __init__(self, observations, actions, gain=1.0):\n"
-        "        self.gain = gain\n"
-        "    def initial(self, generator):\n"
-        "        return np.zeros(12)\n"
-        "    def load(self, flat):\n"
-        "        self.flat = flat\n"
-        "    def act(self, observation):\n"
-        "        return self.gain * np.sin(self.flat[:6] * observation[:6] + self.flat[6:])\n"
-        "def vector():\n"
-        "    return np.arange(12) / 12\n"
-    )
-    few = sets(*SMALL, "population.size=2", "run.generations=1", "task.policy=flat_policy:Net")
-    few += sets("task.policy_settings.gain=0.5")
-    done("train", "cheetah-es", *few, "--from", "flat_policy:vector", "--out", "run.h5")
-    done("verify", "run.h5", "--trust")
-    settings = {"task.policy": "flat_policy:Net", "task.steps": 12, "noise.size": 5000}
-    with ees_mpi.measure(np.arange(12) / 12, "cheetah-es", 0.1, 2, inside / "m.h5", settings) as found:
-        assert found["mean"].shape == (1, 1, 12)
-    done("export", "run.h5", "--policy", "-o", "exported_flat.npz")
-    with np.load("exported_flat.npz") as file:
-        assert file["parameters"].shape == (12,)
+def test_a_flat_vector_has_the_length_that_a_network_of_ones_own_counts() -> None:
+    own = "task.policy=support.random_parts:Act"
+    assert fitted(np.zeros(1), own).task.parameters == 1
+    with pytest.raises(ConfigError, match=r"it has 2 parameters; the task has 1"):
+        fitted(np.zeros(2), own)
