@@ -16,6 +16,7 @@ the term t = t_k alone; but all actions before that moment lead to the place, to
 It measures the noise of both on the same rollouts of the walker of jobs/peers, trains with each, and prints tables.
 """
 
+import itertools
 import sys
 from pathlib import Path
 
@@ -132,19 +133,24 @@ def ends(mean, seed=0, count=2000):
     return float(roll(z, END, 0.0, generator)[0].var(0).sum())
 
 
+def middle(values):
+    """Return the median of the seeds, and their range."""
+    return [float(np.median(values)), float(np.min(values)), float(np.max(values))]
+
+
 def measured():
-    """Return noises [means, spreads, seeds] by moments and name, and what trainings reach [seeds] by their words."""
-    means = [[torch.tensor(walker.start(seed)) for seed in SEEDS], [train(POLICY, seed=seed) for seed in SEEDS]]
-    noises = {}
-    for words, moments in MOMENTS.items():
-        every = [[[noise(each[s], moments, spread, s) for s in SEEDS] for spread in SPREADS] for each in means]
+    """Return noises by mean, moments and name [spreads, 3], and what trainings reach by their words [3]."""
+    means = {"first mean": [torch.tensor(walker.start(seed)) for seed in SEEDS]}
+    means["trained mean"] = [train(POLICY, seed=seed) for seed in SEEDS]
+    noises, reached = {}, {}
+    for mean, words in itertools.product(means, MOMENTS):
+        found = [[noise(means[mean][s], MOMENTS[words], spread, s) for s in SEEDS] for spread in SPREADS]
         for name in (ES, POLICY):
-            noises[words, name] = np.array([[[each[name] for each in row] for row in rows] for rows in every])
-    reached = {}
+            noises[mean, words, name] = [middle([each[name] for each in row]) for row in found]
     for name, spread in ((ES, 0.0), (ES, SPREAD), (POLICY, SPREAD), (POLICY, SPREADS[0])):
         for words, moments in MOMENTS.items():
             values = [ends(train(name, moments, spread, seed)) for seed in SEEDS]
-            reached[f"{name}, {spread:g}, {words}"] = np.array(values)
+            reached[name, f"{spread:g}, {words}"] = middle(values)
     return noises, reached
 
 
@@ -152,22 +158,20 @@ def draw(noises, reached, path):
     """Draw the noise at both means, and what the trainings reach."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained", width_ratios=[1, 1, 1.1])
-    for place, (axis, title) in enumerate(zip(axes, ("first mean", "trained mean"), strict=False)):
-        for (words, name), values in noises.items():
-            color, style = "C0" if name == ES else "C1", "-" if words == "at the end" else "--"
-            axis.plot(SPREADS, np.median(values[place], axis=1), style, color=color, label=f"{name}, {words}")
-            axis.fill_between(SPREADS, *np.quantile(values[place], [0, 1], axis=1), color=color, alpha=0.15, lw=0)
-        axis.set(xscale="log", yscale="log", ylim=(10, 2e5), title=title, xlabel="standard deviation of the actions")
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.6), layout="constrained", width_ratios=[1, 1, 0.8])
+    for (mean, words, name), values in noises.items():
+        axis, (middles, low, high) = axes[int(mean == "trained mean")], np.transpose(values)
+        color, style = "C0" if name == ES else "C1", "-" if words == "at the end" else "--"
+        axis.plot(SPREADS, middles, style, color=color, label=f"{name}, {words}")
+        axis.fill_between(SPREADS, low, high, color=color, alpha=0.15, lw=0)
+        axis.set(xscale="log", yscale="log", ylim=(10, 2e5), title=mean, xlabel="standard deviation of the actions")
     axes[0].set_ylabel("rollouts until the gradient's\nnoise is as small as the gradient")
     axes[0].legend(fontsize=7, loc="upper left")
-    for place, (words, values) in enumerate(reversed(reached.items())):
-        axes[2].plot(values, np.full(len(values), place), "o", color="C0" if words.startswith(ES) else "C1", alpha=0.6)
-    axes[2].set_yticks(
-        range(len(reached)), [f"trained with {words.partition(', ')[2]}" for words in reversed(reached)], fontsize=8
-    )
-    axes[2].set(xlabel="variance of where mutations end", title="after 60 generations, actions without noise")
-    axes[2].set_xlim(0, None)
+    for place, ((name, _), (value, low, high)) in enumerate(reached.items()):
+        color = "C0" if name == ES else "C1"
+        axes[2].errorbar(value, -place, xerr=[[value - low], [high - value]], fmt="o", color=color, capsize=2)
+    axes[2].set_yticks(-np.arange(len(reached)), [words for _, words in reached], fontsize=8)
+    axes[2].set(xlabel="variance of where mutations end", title="after 60 generations", xlim=(0, None))
     figure.savefig(path, dpi=130)
 
 
@@ -175,12 +179,11 @@ def main():
     """Measure, print, and draw."""
     torch.set_num_threads(1)
     noises, reached = measured()
-    for place, title in enumerate(("first mean", "trained mean")):
-        for (words, name), values in noises.items():
-            cells = [f"{np.median(v):,.0f} ({v.min():,.0f} to {v.max():,.0f})" for v in values[place]]
-            print(f"{title}, {name}, {words}: rollouts with actions of {SPREADS}: {'; '.join(cells)}")
-    for words, values in reached.items():
-        print(f"{words}: variance {np.median(values):,.0f} ({values.min():,.0f} to {values.max():,.0f})")
+    for (mean, words, name), values in noises.items():
+        cells = "; ".join("{:,.0f} ({:,.0f} to {:,.0f})".format(*each) for each in values)
+        print(f"{mean}, {name}, {words}: rollouts with actions of {SPREADS}: {cells}")
+    for (name, words), values in reached.items():
+        print(f"trained by {name}, actions {words}: variance", "{:,.0f} ({:,.0f} to {:,.0f})".format(*values))
     if len(sys.argv) > 1:
         draw(noises, reached, sys.argv[1])
 
