@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import policy_gradients as program
@@ -97,3 +98,17 @@ def test_on_the_walker_both_agree_with_finite_differences_along_their_direction(
         slopes = [float(each[name] @ along) for each in all_made]
         error = np.std(slopes) / len(slopes) ** 0.5
         assert abs(np.mean(slopes) - truth) < 4 * error and error < (0.5 if name == program.ES else 0.1) * truth
+
+
+@pytest.mark.slow
+def test_the_program_measures_trains_prints_and_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    for name, value in {"SIZE": 8, "SEEDS": range(1), "SPREADS": (0.03, 0.3)}.items():
+        monkeypatch.setattr(program, name, value)
+    monkeypatch.setattr(program.noise, "__defaults__", (0, 3))
+    monkeypatch.setattr(program.train, "__defaults__", (program.END, 0.3, 0, 2))
+    monkeypatch.setattr("sys.argv", ["policy_gradients.py", str(tmp_path / "noise.png")])
+    program.main()
+    assert len(capsys.readouterr().out.splitlines()) == 8 + 8 and (tmp_path / "noise.png").stat().st_size > 10_000

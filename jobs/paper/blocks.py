@@ -69,9 +69,6 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
     metrics.pop("generation")
     with np.load(folder / "behaviors.npz") as file:
         arrays = dict(file)
-    if "full_behavior" in arrays:  # small files of version 0.2.0; one of the two kinds is empty
-        kind = "full" if len(arrays["full_behavior"]) else "thin"
-        arrays |= {name: arrays[f"{kind}_{name}"][-1] for name in ("behavior", "parent")}
     if "mean" in arrays:
         metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
     last, component = arrays["behavior"].astype(np.float64), arrays["parent"]

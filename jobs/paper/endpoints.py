@@ -39,13 +39,9 @@ MEASURES = {  # column: metric
     "left": "left",
     "right": "right",
     "ring": "ring",
-    "balance": "balance",
-    "uniformity": "direction_uniformity",
 }
-ZERO = ("balance", "uniformity")  # these are 0 where no offspring is beyond the radius
 LAST = ("correlation", "distance_variance", "specialization")  # metrics whose last value is an endpoint
 DIRECTIONS = 36  # of 10 degrees
-FAST = 20.0  # how soon are the offspring so far away?
 UPDATES = (0, 5, 10, 20)
 SETTLED = 500  # the last generations of an interference run
 PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000", "rollouts": "1", "starts": "fixed"}
@@ -132,8 +128,6 @@ def endpoints(run: KeptRun) -> Row:
     else:
         found |= places(run) | adaptations(run)
         found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
-        if (far := metrics["distance_mean"] >= FAST).any():
-            found["generations_to_20"] = far.argmax()
         if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
             found |= {f"x_{n}": metrics["fitness_mean"][n] for n in UPDATES if n < run.generations}
     return {name: f"{value:.6g}" for name, value in found.items() if math.isfinite(value)}
@@ -144,9 +138,8 @@ def places(run: KeptRun) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, metric in MEASURES.items():
         if metric in run.metrics:
-            values = np.nan_to_num(run.metrics[metric]) if name in ZERO else run.metrics[metric]
-            found |= {} if name in ZERO else {f"{name}_last": values[-1]}
-            found[f"{name}_last_10"] = values[-10:].mean()
+            values = run.metrics[metric]
+            found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
             for first, end in WINDOWS:
                 if run.generations >= end and (name == "distance" or np.isfinite(values[first:end]).all()):
                     found[f"{name}_{first}_{end - 1}"] = np.nanmean(values[first:end])

@@ -23,7 +23,6 @@ COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "ran
 DARK = {"MaxVar": "#a06c00"}  # the color of words, which need more contrast than lines
 COMPONENTS = ("#0072b2", "#e69f00")
 WINDOW = 5  # generations of a point in the figure of the signal
-FIRST = 6  # the first seed of the longer runs
 SMALL = 4.6  # inches: a figure whose words a phone can show
 Known = tuple[KeptRun, Row]
 
@@ -51,16 +50,11 @@ def draw(results: Path, out: Path) -> list[Path]:
     return [out / f"{name}.png" for name in figures]
 
 
-def trained(
-    runs: Sequence[Known], robot: str, algorithm: str, rules: str, every: bool = False, changed: str = ""
-) -> list[Known]:
-    """Return the longest training of each seed of the paper's robots, N = 10,000; fresh seeds if there are any."""
-    wanted = {"robot": robot, "algorithm": algorithm, "rules": rules, "changed": changed, "kind": "training"}
+def trained(runs: Sequence[Known], robot: str, algorithm: str, rules: str) -> list[Known]:
+    """Return the trainings of 100 generations of the paper's robots, N = 10,000, towards +x, by seed."""
+    wanted = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training", "generations": "100"}
     same = [each for each in runs if (wanted | PAPERS_ROBOTS).items() <= each[1].items()]
-    ahead = [(run, row) for run, row in same if row["direction"] in ("", "0")]
-    found = {int(row["seed"]): (run, row) for run, row in sorted(ahead, key=lambda each: each[0].generations)}
-    fresh = {seed: each for seed, each in found.items() if seed >= FIRST}
-    return [each for _, each in sorted((found if every else fresh or found).items())]
+    return sorted((each for each in same if each[1]["direction"] in ("", "0")), key=lambda each: int(each[1]["seed"]))
 
 
 def by_seed(runs: Sequence[Known], **facts: str) -> list[Known]:
