@@ -58,6 +58,7 @@ def info(
         str | None,
         Option("Of a table: a column, a key such as population.std, or -KEY: largest first.", usage="--sort KEY"),
     ] = None,
+    complete: Annotated[bool, Option("Print nothing: the exit code is 0 if all files are complete, else 1.")] = False,
     as_json: requests.Json = False,
 ) -> None:
     """Print a summary of a run, sample or adaptation file, or a table.
@@ -67,6 +68,8 @@ def info(
     """
     from ees_mpi.commands import info
 
+    if complete:
+        sys.exit(0 if all(map(info.is_complete, runs)) else 1)
     if len(runs) == 1 and not as_json and (card := shelf.card(runs[0])):
         echo(card, nl=False)
         return

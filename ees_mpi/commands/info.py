@@ -95,6 +95,14 @@ def read(path: Path) -> Facts:
             }
 
 
+def is_complete(path: Path) -> bool:
+    """Return whether a run has all its generations; a sample or an adaptation is written at once when it is complete."""
+    if is_adaptation(path):
+        return True
+    with open_run(path, allow_damaged_journal=True) as run:
+        return run.complete
+
+
 def _results(run: Run) -> dict[str, float | None]:
     """Return the metrics of the last committed generation; none before the first."""
     if not run.generations:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from support.program import BIN, CHECKOUT, TESTS, environment
+from support.program import BIN, CHECKOUT, TESTS, environment, info
 
 SANDBOX = CHECKOUT / "tools" / "slurm_sandbox"
 CONF = Path("/etc/slurm/slurm.conf")
@@ -39,7 +39,7 @@ class Site:
     """A user's folder on the sandbox: the job scripts, edited in the two lines that say they want it."""
 
     def __init__(self, folder: Path):
-        self.folder = folder
+        self.folder, self.out = folder, folder / "run.h5"
         jobs = shutil.copytree(CHECKOUT / "jobs", folder / "jobs", ignore=shutil.ignore_patterns("pictures", "results"))
         for script in jobs.rglob("*.slurm"):
             edit(script)
@@ -101,16 +101,25 @@ def await_end(job: str, site: Site, seconds: float = 300) -> None:
     assert set(hurried(job)) == {"COMPLETED"}, site.output()
 
 
-def await_failure(job: str, site: Site, seconds: float = 120) -> None:
-    """Wait until a job has come to a bad end by itself."""
-    until(lambda: set(hurried(job)) == {"FAILED"}, seconds, site)
+def await_failure(job: str, site: Site, seconds: float = 120) -> str:
+    """Wait until a job has come to a bad end by itself, without a second life; return its exit code."""
+    until(lambda: facts(job)[0]["JobState"] == "FAILED", seconds, site)
+    assert facts(job)[0]["Restarts"] == "0", site.output()
+    return facts(job)[0]["ExitCode"]
+
+
+def begun(out: Path) -> bool:
+    """True if a file has a generation."""
+    return out.exists() and bool(info(out)["generations"])
 
 
 def hurried(job: str) -> list[str]:
     """The states of a job's tasks; one back in the queue is spared the two minutes that SLURM would let it wait."""
     for task in facts(job):
         later = datetime.now() + timedelta(seconds=10)
-        if task["Reason"] == "BeginTime" and datetime.fromisoformat(task["EligibleTime"]) > later:
+        waits = task["Reason"] == "BeginTime" and datetime.fromisoformat(task["EligibleTime"]) > later
+        # Without cgroups, the srun by which mpirun had reached a lost node lives on, and ends the step of its number.
+        if waits and subprocess.run(["pgrep", "-x", "srun"], stdout=subprocess.DEVNULL).returncode:
             # Not at once: a second life that starts in the second in which the first one ends is refused.
             call("scontrol", "update", f"JobId={task['JobId']}", "StartTime=now+4")
     return [task["JobState"] for task in facts(job)]
