@@ -96,7 +96,7 @@ def read(path: Path) -> Facts:
 
 
 def is_complete(path: Path) -> bool:
-    """Return whether a run has all its generations; a sample or an adaptation is written at once when it is complete."""
+    """Return whether a file has all its generations; others are only written when they are complete."""
     if is_adaptation(path):
         return True
     with open_run(path, allow_damaged_journal=True) as run:

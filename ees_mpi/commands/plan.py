@@ -276,7 +276,7 @@ def describe(facts: Mapping[str, Any]) -> list[str]:
         f"file                {mib['file']}, and as much again during a fold",
         f"timed here          {facts['timed']}",
         "not counted         messages between ranks; rollouts that are slower on a full node, or longer when trained;",
-        "                    jobs/scaling.py measures all of it on your cluster (`ees-mpi docs scaling`)",
+        "                    jobs/scaling.py measures all of it on your cluster (`ees-mpi docs clusters`)",
     ]
 
 

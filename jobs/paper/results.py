@@ -95,12 +95,6 @@ def read() -> tuple[list[endpoints.Row], list[endpoints.Row]]:
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
     (rows, measured), raw = read(), heritability.raw_places(RESULTS)
-    scaling = json.loads((RESULTS / "scaling.json").read_text())["summary"]
-    rates = [
-        (f"{row['engine']}, {row['kind']}", str(row["ranks"]), f"{row['rate']:,.0f}", f"{row['efficiency']:.0%}")
-        for row in scaling
-        if row["ranks"] in (1, 16)  # the figure has all
-    ]
     return {
         "results.md": {
             "claims": claims.table(claims.kept(), rows),
@@ -114,7 +108,6 @@ def pages() -> dict[str, dict[str, str]]:
             "chance": tables.by_chance(heritability.with_other_rounding(raw)),
         },
         "reproduce.md": {"fourth": tables.fourth(measured), "fifth": tables.fifth(rows, measured)},
-        "scaling.md": {"scaling": endpoints.lines(("engine, scaling", "ranks", "steps a second", "efficiency"), rates)},
     }
 
 

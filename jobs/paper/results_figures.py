@@ -1,7 +1,6 @@
 """The figures of jobs/paper/results/, drawn from its blocks alone."""
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,6 @@ from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, column, directions, facts,
 from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, wrong_side
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid, look
-
-sys.path.append(str(Path(__file__).parents[1]))
-
-from scaling_figure import draw as draw_scaling
 
 ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
 ROWS = tuple(ALGORITHMS.values())
@@ -30,7 +25,7 @@ Known = tuple[KeptRun, Row]
 def draw(results: Path, out: Path) -> list[Path]:
     """Draw all figures; return their paths."""
     runs = [(run, facts(run)) for path in sorted(results.glob("*.h5")) for run in read_block(path)]
-    scaling, signal = (json.loads((results / f"{name}.json").read_text()) for name in ("scaling", "signal"))
+    signal = json.loads((results / "signal.json").read_text())
     measured = read(results / "heritability.csv")
     out.mkdir(parents=True, exist_ok=True)
     with drawing():
@@ -40,7 +35,6 @@ def draw(results: Path, out: Path) -> list[Path]:
             "adaptation": draw_adaptation(read(results / "numbers.csv")),
             "seeding": draw_seeding(runs),
             "mixtures": draw_mixtures(runs),
-            "scaling": draw_scaling(scaling),
             "signal": draw_signal(signal),
             "heritability": draw_ants(by_training(measured, "ant", MAIN)),
         }

@@ -103,6 +103,13 @@ def test_a_table_says_how_far_unfinished_runs_are_and_who_writes_them(tmp_path: 
     assert note[0] == f"{stopped}:" and "nobody writes it now" in " ".join(note)
     first_facts, facts = map(json.loads, done("info", "sweep1.h5", stopped, "--json").stdout.splitlines())
     assert first_facts["writer"] is None and "nobody" in facts["writer"] and facts["seconds_per_generation"] > 0
+    asked = ees("info", "--complete", "sweep1.h5", stopped)
+    assert (asked.returncode, asked.stdout, asked.stderr) == (1, "", "")
+
+
+def test_files_of_all_kinds_are_complete_when_they_are_there(tmp_path: Path) -> None:
+    assert ees("info", "--complete", *(f"{name}.h5" for name in NAMES)).returncode == 0
+    assert ees("info", "--complete", tmp_path / "none.h5").returncode == 3
 
 
 def test_a_writer_is_told_from_one_that_was_killed(tmp_path: Path) -> None:
