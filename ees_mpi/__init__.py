@@ -12,7 +12,7 @@ The map of the package. A module or folder imports only from lines below its own
     maml/            the second method, MAML with TRPO; its settings are in config/
     update.py        the update of an evolution strategy, `ask` and `tell`; no other module computes one
     generation/      the parts that the generations of all methods share: state, evaluation, rows for the ranks, results
-    store/           the run file: layout, journal, HDF5, reader, writer, lock
+    run/             the list of the arrays of a run file (`arrays`), what they mean (`file`), a new or continued one
     config/          the typed config, its keys, its changes; the method of evolution strategies; sweeps
     strategy/        the algorithm: objectives, populations, optimizers, kernel sums, stochastic computation graphs
     envs.py          registers our robots with Gymnasium when it is imported
@@ -21,6 +21,7 @@ The map of the package. A module or folder imports only from lines below its own
     noise.py         random streams, and the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py
     outcomes.py      draws and outcomes of a generation; the types of their arrays
+    store/           the run file: named arrays, attributes, journal, lock; knows nothing of the rooms above
     registry/        families of parts, found by name; the loader of plugins
     machine.py memory.py files.py                     threads, CPU features, fingerprint; free memory; output files
     terminal.py      messages to the user
@@ -37,14 +38,14 @@ if TYPE_CHECKING:
     from ees_mpi.commands.api import adapt, load_config, measure, presets, sample, signal, train
     from ees_mpi.commands.shelf import shelf
     from ees_mpi.errors import ConfigError, EesError, Interrupted, LaunchError, RunFileError, TaskError, TrustError
-    from ees_mpi.store.reader import Run, open_run
+    from ees_mpi.run.file import Run, open_run
     from ees_mpi.strategy.objectives.arrays import maxent_weights, maxvar_weights
 
 # The public names of each module. They are imported when used, so that `ees-mpi` can set thread counts before
 # anything loads numpy, and so that reading a run needs no MPI.
 _NAMES = {
     "errors": ("ConfigError", "EesError", "Interrupted", "LaunchError", "RunFileError", "TaskError", "TrustError"),
-    "store.reader": ("Run", "open_run"),
+    "run.file": ("Run", "open_run"),
     "commands.api": ("adapt", "load_config", "measure", "presets", "sample", "signal", "train"),
     "ask_tell": ("Strategy",),
     "strategy.objectives.arrays": ("maxent_weights", "maxvar_weights"),

@@ -20,7 +20,7 @@ from ees_mpi.generation.results import Clock, Record, Unfinished
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.store.writer import RunWriter
+from ees_mpi.store.writer import Writer
 from ees_mpi.update import Update
 
 
@@ -123,7 +123,7 @@ def open_job(config: Config, ranks: Ranks) -> Job:
 
 
 def train(
-    job: Job, state: State, writer: RunWriter | None, report: Callable[[Record], None] = lambda record: None
+    job: Job, state: State, writer: Writer | None, report: Callable[[Record], None] = lambda record: None
 ) -> State:
     """Advance until the last generation of the config, and commit each; `writer`: on rank 0 only."""
     ranks, commit_seconds = job.ranks, 0.0
@@ -142,7 +142,7 @@ def train(
 
 
 def commit(
-    ranks: Ranks, writer: RunWriter | None, record: Record, following: State, commit_seconds: float
+    ranks: Ranks, writer: Writer | None, record: Record, following: State, commit_seconds: float
 ) -> tuple[Record, float]:
     """Compare the next state on all ranks, and commit the generation; `writer`: on rank 0, if there is a file.
 
@@ -161,7 +161,7 @@ def commit(
     start = time.perf_counter()
     with ranks.together():
         if writer:
-            writer.commit(record.generation, record.arrays, following.arrays())
+            writer.append(record.arrays, following.arrays())
     return record, time.perf_counter() - start
 
 

@@ -22,7 +22,7 @@ from ees_mpi.generation import results
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.lock import path_of
-from ees_mpi.store.writer import RunWriter
+from ees_mpi.store.writer import Writer
 from ees_mpi.strategy.objectives.maxent import MaxEnt
 from ees_mpi.strategy.objectives.maxvar import MaxVar
 from ees_mpi.strategy.optimizers.adam import Adam
@@ -387,7 +387,7 @@ def test_a_resume_that_fails_does_not_keep_the_file_locked(tmp_path: Path, monke
         ees_mpi.Strategy.resume(out, generations=2)
     assert not path_of(out).exists()
     with monkeypatch.context() as full:
-        full.setattr(RunWriter, "begin_session", lambda *_: (_ for _ in ()).throw(OSError(28, "no room")))
+        full.setattr(Writer, "begin_session", lambda *_: (_ for _ in ()).throw(OSError(28, "no room")))
         with pytest.raises(ees_mpi.RunFileError, match="no room"):
             ees_mpi.Strategy.resume(out)
     assert not path_of(out).exists()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.program import done
-from support.run_files import edited
+from support.run_files import edited, note_machine
 
 from ees_mpi import machine
 from ees_mpi.version import __version__
@@ -74,7 +74,6 @@ def test_the_commit_is_what_git_says_of_the_checkout_and_else_the_version(
 
 def test_a_resume_on_another_machine_is_noticed(copied: Path) -> None:
     with edited(copied) as file:
-        noted = json.loads(file["sessions/machine"][0])
-        file["sessions/machine"][0] = json.dumps({**noted, "blas": "another"})
+        note_machine(file, blas="another")
     said = done("resume", copied, "--generations", "7").stdout
     assert "warning: something has changed since the last session" in said and "'another' there" in said

@@ -17,7 +17,7 @@ import pytest
 import tomli_w
 from support.own_parts import BASE, EXAMPLES, MODULES, write
 from support.program import TINY, done, forget_modules, refusal, sets
-from support.run_files import edited
+from support.run_files import attributes, edited
 
 import ees_mpi
 from ees_mpi.analysis import report, report_charts
@@ -25,7 +25,6 @@ from ees_mpi.cli.main import cli
 from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
 from ees_mpi.registry.plugins import imported
-from ees_mpi.store import hdf5
 
 BUILT_IN = {"env": "CartPole-v1"}
 OWN: dict[str, Any] = {  # sections that name code: the examples of a page, and two more
@@ -72,9 +71,9 @@ def ran() -> bool:
 def change(old: str, new: str) -> None:
     """Change the config in the run file."""
     with edited(Path("run.h5")) as file:
-        config = hdf5.attributes(file)["config"]
+        config = attributes(file)["config"]
         assert old in config
-        hdf5.put(file, {"config": config.replace(old, new)})
+        file.attrs["config"] = config.replace(old, new)
 
 
 def plain_with(section: str, text: str) -> Path:
@@ -83,9 +82,9 @@ def plain_with(section: str, text: str) -> Path:
         "train", "interference-maxvar", *sets("run.generations=1", "population.size=20"), "-o", "run.h5", "--overwrite"
     )
     with edited(Path("run.h5")) as file:
-        tables = hdf5.attributes(file)["config"].split("\n\n")
+        tables = attributes(file)["config"].split("\n\n")
         kept = [table for table in tables if not table.startswith((f"[{section}]", f"[{section}."))]
-        hdf5.put(file, {"config": "\n\n".join([*kept, f"[{section}]\n{text}\n"])})
+        file.attrs["config"] = "\n\n".join([*kept, f"[{section}]\n{text}\n"])
     return Path("run.h5")
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import flat, unknown
-from ees_mpi.store.reader import Run, is_study, starting_note
-from ees_mpi.store.safety import damage_reported
+from ees_mpi.run.file import Run, is_study, starting_note
+from ees_mpi.store.files import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import plain
 

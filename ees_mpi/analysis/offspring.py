@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats, Outcomes
-from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run
+from ees_mpi.run.arrays import BY_START
+from ees_mpi.run.file import Run
 from ees_mpi.tasks.gymnasium.behaviors import chosen_of, parts_of
 from ees_mpi.tasks.locomotion import along
 from ees_mpi.terminal import plain

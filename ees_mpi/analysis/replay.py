@@ -29,8 +29,8 @@ from ees_mpi.generation.rollouts import outcome_of
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
+from ees_mpi.run.file import Run, is_study, open_run, tell_missing
 from ees_mpi.runs.progress import Counter
-from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
 from ees_mpi.tasks.rollouts import Drawable, Limbed, Placed, Rollouts, View
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second

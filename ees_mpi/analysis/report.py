@@ -32,7 +32,7 @@ from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.generation.rollouts import has_one_start
 from ees_mpi.outcomes import Floats
-from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
+from ees_mpi.run.file import Run, is_study, open_run, tell_missing
 from ees_mpi.tasks.interference import OPTIMUM, Interference
 from ees_mpi.tasks.rollouts import Drawable, Limbed, View
 from ees_mpi.terminal import clock

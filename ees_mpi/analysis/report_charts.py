@@ -16,8 +16,8 @@ from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, 
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import scipy_stats
 from ees_mpi.outcomes import Floats
-from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run
+from ees_mpi.run.arrays import BY_START
+from ees_mpi.run.file import Run
 
 INK = "#010203"  # of axes and texts: the page replaces it by its own color, light or dark
 COLORS = ("#3a8fd9", "#ee7f1a", "#3aa655", "#d9534f", "#9673c9", "#a9745b", "#e07cc0", "#8c96a0")  # on white and black

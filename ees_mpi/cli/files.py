@@ -101,9 +101,9 @@ def repair(run: requests.RunArgument) -> None:
 
     `resume` does the first, too. A damaged file is named with its arrays and generations; nothing mends it.
     """
+    from ees_mpi.run.file import open_run
     from ees_mpi.store import journal
-    from ees_mpi.store.fold import repair
-    from ees_mpi.store.reader import open_run
+    from ees_mpi.store.writer import repair
 
     path = path_of(run)
     done = "journal folded" if journal.path_of(path).exists() else "no journal to fold"
@@ -138,7 +138,7 @@ def export(
     if None not in (individual, component):
         raise ConfigError("--individual and --component exclude each other: an individual has one component")
     from ees_mpi.commands.export import export_csv, export_policy
-    from ees_mpi.store.reader import open_run, tell_missing
+    from ees_mpi.run.file import open_run, tell_missing
 
     with tell_missing(open_run(path_of(run), trust)) as opened:
         if table:

@@ -89,7 +89,7 @@ def metrics(
     from ees_mpi.analysis.numbers.summaries import read_measures
     from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.analysis.offspring import check_generation
-    from ees_mpi.store.reader import open_run, tell_missing
+    from ees_mpi.run.file import open_run, tell_missing
 
     if every and generation is not None:
         raise ConfigError("--all and --generation exclude each other")

@@ -127,7 +127,7 @@ def _show(measured: Path, folder: Path, figures: dict[str, Path], cell: float | 
     from ees_mpi.analysis.numbers.scale import scales
     from ees_mpi.analysis.numbers.summaries import at_stds, table_of_stds
     from ees_mpi.analysis.numbers.tables import to_json
-    from ees_mpi.store.reader import open_run
+    from ees_mpi.run.file import open_run
 
     with open_run(measured) as run:
         (scale,) = scales([run], cell)

@@ -32,9 +32,8 @@ from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.runs.starting_point import StartingPoint
-from ees_mpi.store import fold
-from ees_mpi.store.reader import read_arrays
-from ees_mpi.store.safety import format_of
+from ees_mpi.store.reader import format_of, read_arrays
+from ees_mpi.store.writer import write_arrays
 from ees_mpi.tasks.base import Task
 from ees_mpi.tasks.locomotion import PolicyTask, across, angle_of, direction_name
 from ees_mpi.tasks.rollouts import Say
@@ -113,7 +112,6 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         if ranks.is_root:
             code = machine.own_code(sources(parent.config.to_toml()))
             attributes = {
-                "format": FORMAT,
                 "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
                 "method": adapted.how,
                 "run": json.dumps(parent.about),
@@ -126,7 +124,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             groups = {**adapted.groups, "evaluations": scores}
             named = {f"{group}/{name}": array for group in groups for name, array in groups[group].items()}
             with replaced(out, RunFileError, request.overwrite) as fresh:
-                fold.write_arrays(fresh, attributes, named)
+                write_arrays(fresh, FORMAT, attributes, named)
             if policy and isinstance(task, PolicyTask):
                 _write_policy(policy, task, parent, adapted)
             said, mean = adapted.sentence.format(direction=direction), np.nanmean(scores["fitness"])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ees_mpi.commands.adapt import Adaptation
     from ees_mpi.commands.signal import Signal
     from ees_mpi.config import Config
-    from ees_mpi.store.reader import Run
+    from ees_mpi.run.file import Run
 
 
 @function(TrainRequest)
@@ -120,7 +120,7 @@ def presets() -> dict[str, str]:
 
 def _opened(world: "ranks.Ranks", path: Path, trust: bool) -> "Run":
     """Open the run file of a call on every rank."""
-    from ees_mpi.store.reader import open_run
+    from ees_mpi.run.file import open_run
 
     with world.together():
         return open_run(path, trust)

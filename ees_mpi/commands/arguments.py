@@ -24,7 +24,7 @@ from ees_mpi.runs.computing import computing
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from ees_mpi.store.reader import Run
+    from ees_mpi.run.file import Run
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -113,8 +113,8 @@ def run_file() -> Finding:
 
     from ees_mpi.config import load
     from ees_mpi.generation.state import first_state
-    from ees_mpi.store.reader import open_run
-    from ees_mpi.store.writer import RunWriter
+    from ees_mpi.run.file import open_run
+    from ees_mpi.run.writing import create
     from ees_mpi.training import EvolutionJob, train
 
     small = ["population.size=4", "noise.size=5000", "run.generations=3", "run.fold_minutes=1e-9"]
@@ -123,7 +123,7 @@ def run_file() -> Finding:
     with tempfile.TemporaryDirectory(dir=".", prefix=".ees-mpi-doctor-") as folder:
         path = Path(folder) / "run.h5"
         try:
-            with closing(RunWriter.create(path, config, state.arrays())) as writer:
+            with closing(create(path, config, state.arrays())) as writer:
                 train(EvolutionJob.open(config, Ranks()), state, writer)
             with h5py.File(path) as file, open_run(path) as run:
                 same = [file["generations"][name][:].tobytes() == run[name][:].tobytes() for name in run]

@@ -17,10 +17,10 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
 from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, leaves, unknown
+from ees_mpi.run.file import Run, is_study, missing, open_run, starting_note
 from ees_mpi.runs.starting_point import steps_until
 from ees_mpi.store import lock
-from ees_mpi.store.reader import Run, is_study, missing, open_run, starting_note
-from ees_mpi.store.safety import damage_reported
+from ees_mpi.store.files import damage_reported
 from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import clock
 

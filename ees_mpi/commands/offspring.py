@@ -37,13 +37,13 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
+from ees_mpi.run import writing
+from ees_mpi.run.file import check_ours
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import CountedOutcomes
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.store import journal
-from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter
 from ees_mpi.strategy.populations.diagonal import RANGE, Diagonal
 from ees_mpi.tasks.rollouts import Say
 
@@ -318,10 +318,10 @@ def evaluate(
             here = {**machine.fingerprint(uses_torch(parent.config)), **evaluation.described}
             here |= sources(parent.config.to_toml())
             with replaced(out, RunFileError, overwrite) as fresh:
-                writer = RunWriter.create(fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=note)
-                writer.begin_session(0, ranks.size, ranks.nodes, here, began)
+                writer = writing.create(fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=note)
+                writing.begin_session(writer, parent.config, ranks.size, ranks.nodes, here, start=began)
                 for record, after_it in rows:
-                    writer.commit(record.generation, record.arrays, after_it)
+                    writer.append(record.arrays, after_it)
                 writer.close()
 
 

@@ -25,7 +25,7 @@ from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.ranks.one_of_many import OneOfMany
-from ees_mpi.store import layout
+from ees_mpi.run.arrays import layout_of
 from ees_mpi.terminal import clock
 from ees_mpi.update import Update
 
@@ -223,8 +223,7 @@ def resident_bytes() -> int:
 
 def row_bytes(config: Config) -> int:
     """Return the bytes of a generation in the run file."""
-    sizes, fields = layout.axis_sizes(config), layout.present(config).values()
-    return sum(math.prod(sizes[axis] for axis in field.axes) * np.dtype(field.dtype).itemsize for field in fields)
+    return int(layout_of(config).row.itemsize)
 
 
 def seconds(value: float) -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ees_mpi.foreign.policy_files import PolicySource
     from ees_mpi.generation.results import Record
     from ees_mpi.ranks import Ranks
-    from ees_mpi.store.reader import Run
+    from ees_mpi.run.file import Run
 
 # Parameters that several commands have.
 RunArgument = Annotated["str | os.PathLike[str] | Run", Option("A run file, or the open run.", RUN_FILE, "RUN.h5")]

@@ -39,8 +39,8 @@ from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
+from ees_mpi.run.file import Run, is_study
 from ees_mpi.runs.broadcast import open_on_ranks
-from ees_mpi.store.reader import Run, is_study
 from ees_mpi.strategy.objectives import OBJECTIVES
 from ees_mpi.strategy.objectives.base import Memory, Objective
 from ees_mpi.strategy.populations.base import Population

@@ -29,9 +29,9 @@ from ees_mpi.noise import NoiseTable
 from ees_mpi.outcomes import Arrays, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
+from ees_mpi.run.arrays import BY_START
+from ees_mpi.run.file import Run, is_study
 from ees_mpi.runs.broadcast import open_on_ranks
-from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run, is_study
 from ees_mpi.tasks.rollouts import Rollouts, RowsRollouts
 from ees_mpi.update import Update
 

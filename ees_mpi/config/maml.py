@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 
-from ees_mpi.config.method import Field, Method
+from ees_mpi.config.method import Method
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.outcomes import Arrays, Bandwidth
 from ees_mpi.policies import CLIP, parameter_count
@@ -44,15 +44,6 @@ class Maml(Method):
 
     name: ClassVar[str] = "maml"
     method_sections: ClassVar[Mapping[str, Any]] = {"maml": MamlSettings}
-    fields: ClassVar[Mapping[str, Field]] = {
-        "log_std": Field(("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
-        "fitness_before": Field(
-            ("individual",), "<f8", "MAML: fitness on each task before adaptation", ("action_dim",)
-        ),
-        "divergence": Field((), "<f8", "MAML: mean KL between the policies before and after the step", ("action_dim",)),
-        "objective_gain": Field((), "<f8", "MAML: what the step gained in the surrogate objective", ("action_dim",)),
-        "shortened": Field((), "<i4", "MAML: how often the step was shortened; -1: no step was taken", ("action_dim",)),
-    }
     inherited: ClassVar[tuple[str, ...]] = ("log_std",)
     algorithm = "maml"
     headline = "fitness_mean"
@@ -87,10 +78,6 @@ class Maml(Method):
     def moments(self, task: Task, learned: Arrays) -> Arrays:
         """Return the log standard deviation of each action before the first iteration."""
         return {"log_std": np.full(task.layers[-1], np.log(self.settings.initial_std), np.float32)}
-
-    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
-        """Return the axis of actions for a run; samples of offspring have none."""
-        return {"action_dim": task.layers[-1]} if not population.has_individuals else {}
 
 
 def check_task(task: Task) -> None:

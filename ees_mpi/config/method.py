@@ -1,7 +1,6 @@
-"""Methods: how a run learns, and which arrays it adds to the run file."""
+"""Methods: how a run learns."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, Self
 
 from ees_mpi.outcomes import Arrays, Bandwidth
@@ -9,22 +8,11 @@ from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks.base import Task
 
 
-@dataclass(frozen=True)
-class Field:
-    """One array that every generation of a run file has: a dataset of group `generations`."""
-
-    axes: tuple[str, ...]  # after the generation
-    dtype: str
-    about: str
-    needs: tuple[str, ...] = ()  # further axes that must not be empty
-
-
 class Method(Protocol):
-    """How a run learns: the settings of its config sections, and its arrays in the run file."""
+    """How a run learns: the settings of its config sections."""
 
     name: ClassVar[str]  # `method` of the config
     method_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
-    fields: ClassVar[Mapping[str, Field]]  # arrays that each generation has in addition; a run has all or none
     inherited: ClassVar[tuple[str, ...]] = ()  # moments that a run takes from the run that it starts from; logged, too
 
     @property
@@ -57,6 +45,3 @@ class Method(Protocol):
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:
         """Return the moments before the first generation."""
-
-    def file_axes(self, task: Task, population: Population) -> Mapping[str, int]:
-        """Return the sizes of further axes of the run file."""

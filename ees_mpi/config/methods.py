@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ees_mpi.config.maml import Maml
-from ees_mpi.config.method import Field, Method
+from ees_mpi.config.method import Method
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.outcomes import Arrays, Bandwidth
 from ees_mpi.strategy.objectives import OBJECTIVES
@@ -14,7 +14,7 @@ from ees_mpi.strategy.optimizers import OPTIMIZERS
 from ees_mpi.strategy.optimizers.base import Optimizer
 from ees_mpi.strategy.populations import POPULATIONS
 from ees_mpi.strategy.populations.base import Population
-from ees_mpi.strategy.populations.custom import more_learned, try_update
+from ees_mpi.strategy.populations.custom import try_update
 from ees_mpi.tasks.base import Task
 
 
@@ -27,9 +27,6 @@ class Evolution(Method):
 
     name: ClassVar[str] = "ees"
     method_sections: ClassVar[Mapping[str, Any]] = {"objective": OBJECTIVES, "optimizer": OPTIMIZERS}
-    fields: ClassVar[Mapping[str, Field]] = {
-        "objective_value": Field(("own_objective",), "<f8", "value of each objective of the user; NaN: not computed")
-    }
 
     @classmethod
     def build(cls, sections: Mapping[str, Any]) -> "Evolution":
@@ -83,13 +80,6 @@ class Evolution(Method):
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:
         return self.optimizer.start(learned)
-
-    def file_axes(self, task: Task, population: Population) -> dict[str, int]:
-        """Return the size of all that a custom population learns beside its means."""
-        return {
-            "learned_number": more_learned(population, task.parameters),
-            "own_objective": len(self.plugin_objectives),
-        }
 
 
 METHODS: dict[str, type[Method]] = {method.name: method for method in (Evolution, Maml)}

@@ -6,8 +6,8 @@ import numpy as np
 
 from ees_mpi.generation.packing import unpack
 from ees_mpi.outcomes import Floats, Outcome
-from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run
+from ees_mpi.run.arrays import BY_START
+from ees_mpi.run.file import Run
 
 
 class Repeated(NamedTuple):

@@ -10,7 +10,7 @@ from ees_mpi.config import Config
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.policies import mean_std
-from ees_mpi.store.records import digest
+from ees_mpi.store.layout import digest
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from ees_mpi.maml.rollouts import Pairs, Sampler, direction_of, draws, maml_of, 
 from ees_mpi.noise import stream
 from ees_mpi.outcomes import Arrays, Draw, Floats, Outcome, Outcomes, Singles
 from ees_mpi.ranks import Ranks, gpus
-from ees_mpi.store.reader import Run
+from ees_mpi.run.file import Run
 from ees_mpi.strategy.populations.maml_tasks import MamlTasks
 
 

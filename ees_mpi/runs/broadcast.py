@@ -7,7 +7,7 @@ from typing import Any
 
 from ees_mpi.config import Config, check_code
 from ees_mpi.ranks import Ranks
-from ees_mpi.store.reader import Run, open_run, tell_missing
+from ees_mpi.run.file import Run, open_run, tell_missing
 
 
 def set_limit(ranks: Ranks, stall_minutes: Callable[[], float]) -> None:

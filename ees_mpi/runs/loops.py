@@ -20,10 +20,10 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
 from ees_mpi.registry.search import FOLDERS
 from ees_mpi.registry.toml import settings_of, source_of, tables
+from ees_mpi.run import writing
+from ees_mpi.run.file import check_ours, open_run
 from ees_mpi.runs.start import PreparedRun, begin_session, load, reopen
-from ees_mpi.store.reader import open_run
-from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, has_results
+from ees_mpi.store.writer import Writer, has_generations
 
 NO_END = 10**6  # generations of a recorded run whose end is not known
 # The sections of a loop that has no others.
@@ -81,8 +81,8 @@ def config_of(
 class Recording:
     """The file of a loop on this rank: only rank 0 has one. It is created when the first outcomes are known."""
 
-    create: Callable[[Config], RunWriter] | None = None
-    writer: RunWriter | None = None
+    create: Callable[[Config], Writer] | None = None
+    writer: Writer | None = None
     sessions: Sequence[Mapping[str, Any]] = ()  # of a file that is resumed
 
     @classmethod
@@ -93,11 +93,11 @@ class Recording:
         check_folder(path)
         if overwrite:
             check_ours(path)
-        elif path.exists() and has_results(path):
+        elif path.exists() and has_generations(path):
             again = "Strategy.resume continues it, overwrite=True starts again"
             raise RunFileError(f"{path} exists already; {again}")
         check_writable(path, "record")  # the file is made after the first generation of the user's simulator
-        return cls(create=partial(RunWriter.create, path, state=state.arrays(), overwrite=overwrite))
+        return cls(create=partial(writing.create, path, state=state.arrays(), overwrite=overwrite))
 
     def begin(self, config: Config, state: State, ranks: Ranks) -> None:
         """Open the file on rank 0, if there is one, and note the session in it; called on all ranks together."""
@@ -123,7 +123,7 @@ class Recording:
         writer, self.writer = self.writer, None
         if writer and finished:
             run = msgspec.structs.replace(config.run, generations=max(1, generations))
-            writer.note_config(replace(config, run=run))
+            writing.note_config(writer, replace(config, run=run))
         if writer:
             writer.close()
 

@@ -15,11 +15,11 @@ from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.results import Record, evaluates_mean, uses_torch
 from ees_mpi.generation.state import State
 from ees_mpi.ranks import Ranks
+from ees_mpi.run.arrays import sizes_of
 from ees_mpi.runs import tensorboard
 from ees_mpi.runs.broadcast import read_on_root, set_limit
 from ees_mpi.runs.progress import CountedOutcomes, Progress
 from ees_mpi.runs.start import PreparedRun, PrepareRun, begin_session
-from ees_mpi.store.layout import axis_sizes
 from ees_mpi.terminal import say
 from ees_mpi.training import EvolutionJob, Job, open_job, train
 
@@ -131,7 +131,7 @@ def _opened(ranks: Ranks, config: Config) -> Job:
     """Check that all ranks compute alike, and open the job of the run on each of them."""
     ranks.check_alike(machine.fingerprint(uses_torch(config)))
     with before_rollouts():
-        sizes = repr((axis_sizes(config), config.task.device)).encode()
+        sizes = repr((sizes_of(config), config.task.device)).encode()
         ranks.check_same(sizes, "the task, in its sizes or its device,")
         config.method.check(config.task, config.population)  # a module may be missing on one node only
         return open_job(config, ranks)

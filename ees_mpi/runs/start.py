@@ -1,5 +1,6 @@
 """Prepare a new run, or reopen an existing run file, on rank 0, before anything is trained."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,16 +19,17 @@ from ees_mpi.foreign import policy_fit
 from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.results import uses_torch
 from ees_mpi.generation.state import State, first_state
+from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting
+from ees_mpi.run import writing
+from ees_mpi.run.arrays import layout_of
+from ees_mpi.run.file import Run, check_ours, is_study, open_run, starting_note, tell_missing
 from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
-from ees_mpi.store import layout
-from ees_mpi.store.reader import Run, is_study, open_run, starting_note, tell_missing
-from ees_mpi.store.safety import check_ours
-from ees_mpi.store.writer import RunWriter, has_results
+from ees_mpi.store.writer import Writer, has_generations
 from ees_mpi.terminal import say
 
 
@@ -40,15 +42,15 @@ class PreparedRun:
     config: Config
     state: Arrays
     sessions: list[dict[str, Any]] = field(default_factory=list)  # of an existing file
-    writer: RunWriter | None = None
-    create: Callable[[], RunWriter] | None = None
+    writer: Writer | None = None
+    create: Callable[[], Writer] | None = None
 
     @property
     def finished(self) -> bool:
         """True if all generations of the config are committed."""
         return int(self.state["generation"]) >= self.config.run.generations
 
-    def open(self) -> RunWriter:
+    def open(self) -> Writer:
         """Return the writer; creates a new file, as the last step before training."""
         if self.writer is None and self.create is not None:
             self.writer = self.create()
@@ -90,7 +92,7 @@ class RunToTrain:
             check_not_input(path, "--out", [starting_point.parse(str(self.start))[0]])
         if self.overwrite:
             check_ours(path)
-        if path.exists() and not self.overwrite and not self.resume and has_results(path):
+        if path.exists() and not self.overwrite and not self.resume and has_generations(path):
             configs.check(config)
             check_ours(path)
             cure = "use --resume to continue it, --overwrite to start again, -o for another file"
@@ -104,7 +106,7 @@ class RunToTrain:
             try:
                 return replace(reopen(path, config.run.generations, self.force, config, begin, self.trust), named=named)
             except ConfigError:  # perhaps the command was corrected after its first generation had failed
-                if has_results(path):
+                if has_generations(path):
                     raise
         elif self.resume:
             config = replace(config, notes=(*config.notes, f"there is no {named} to resume: a new run begins"))
@@ -130,7 +132,7 @@ class RunToTrain:
                 changed += ". This run trains with the code as it is now"
                 config = replace(config, notes=(*config.notes, changed))
         first = state.arrays()
-        create = partial(RunWriter.create, path, config, first, self.overwrite, self.force, started_from=note)
+        create = partial(writing.create, path, config, first, self.overwrite, self.force, started_from=note)
         return PreparedRun(path, named, config, first, create=create)
 
 
@@ -171,6 +173,7 @@ def reopen(
         if is_study(run):
             raise RunFileError(f"{path} holds a sample of mutations; a sample cannot be resumed")
         run.check_last()
+        run.check_noise(Noise(run.attributes["noise_seed"], run.attributes["noise_size"]))
         key = "--generations" if config is None else "run.generations ="
         if config is not None:
             _check_same_run(run, config, start)
@@ -186,12 +189,13 @@ def reopen(
             return PreparedRun(path, named, config, run.state_arrays())
         config.method.try_out(config.task, config.population)
         _check_same_sizes(run, config)
-    writer, contents = RunWriter.resume(path, config, force)
-    return PreparedRun(path, named, config, contents.state, contents.sessions, writer)
+    writer = writing.resume(path, config, force)
+    sessions = [{**session, "machine": json.loads(session["machine"])} for session in writer.sessions]
+    return PreparedRun(path, named, config, writer.state, sessions, writer)
 
 
 def begin_session(
-    writer: RunWriter, config: Config, generation: int, before: Sequence[Mapping[str, Any]], ranks: Ranks, **device: str
+    writer: Writer, config: Config, generation: int, before: Sequence[Mapping[str, Any]], ranks: Ranks, **device: str
 ) -> None:
     """Note a session in a run file; print warnings of what has changed since the last session.
 
@@ -205,12 +209,13 @@ def begin_session(
             say(f"warning: {changed}. {now}")
         if other := machine.differences(here, there):
             say(f"warning: something has changed since the last session, so later bits may differ: {'; '.join(other)}")
-    writer.begin_session(generation, ranks.size, ranks.nodes, {**here, **code})
+    writing.begin_session(writer, config, ranks.size, ranks.nodes, {**here, **code})
 
 
 def _check_same_sizes(run: Run, config: Config) -> None:
     """Raise a ConfigError if the user's code has changed so that arrays of a generation do not fit into the file."""
-    shapes = {name: shape for name, _, shape in layout.columns(run.names, config, layout.axis_sizes(config))}
+    layout = layout_of(config)
+    shapes = {array.name: layout.shape(array) for array in layout.arrays if array.name in run}
     stored = {name: run[name].shape[1:] for name in shapes}
     state = State.from_arrays(run.state_arrays())
     if config.task.in_program:  # only the program knows the first mean

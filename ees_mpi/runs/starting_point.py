@@ -23,7 +23,7 @@ from ees_mpi.outcomes import Arrays, Floats, Singles
 from ees_mpi.registry import flat
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import tables
-from ees_mpi.store.reader import Run, is_study, open_run, starting_note, tell_missing
+from ees_mpi.run.file import Run, is_study, open_run, starting_note, tell_missing
 
 KINDS = (
     "expected a policy: a run file, .npz, .zip of Stable-Baselines3, .pt, shelf:NAME or module:function. "

@@ -1,8 +1,8 @@
 """The lock of a run file: `RUN.h5.lock`, which names the one process that may write.
 
-That process also updates the modification time of the lock file every few seconds, as a heartbeat. Some file systems
-have no locks, or only within a node; there, a lock file with a heartbeat is locked. If a file system has no locks, the
-process that creates the lock file holds it, and if its heartbeat has stopped, `--force` is needed.
+The owner holds a flock on it, and changes its time every few seconds, as a heartbeat. A file system may have no flock,
+or one within a node only: there, a heartbeat that goes on shows a writer. Where there is no flock, and the heartbeat
+has stopped, only the user knows (`force`).
 """
 
 import errno
@@ -17,12 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.store.journal import occupy_streams
-from ees_mpi.store.safety import open_plain, real
+from ees_mpi.store.files import beside, occupy_streams, open_plain, real, write_errors
 
 WAIT_SECONDS = 5.0  # for an owner that is about to end
-NAME_SECONDS = 1.0  # for an owner that has the lock, but has not written its name yet
-MAX_LOCK = 4096  # bytes of a lock file
 HEARTBEAT_SECONDS = 2.0
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
@@ -30,18 +27,14 @@ HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 def path_of(run: Path) -> Path:
     """Return the path of the lock of a run file; that of a symbolic link is beside the file itself."""
-    run = real(run)
-    return run.with_name(run.name + ".lock")
+    return beside(real(run), "lock")
 
 
 def read_owner(path: Path) -> dict[str, Any]:
-    """Return the owner that a lock file names: host, pid, job, since; empty if it cannot be read."""
+    """Return the owner that a lock file names; empty if it cannot be read."""
     try:
-        file = open_plain(path)
-        try:
-            owner = json.loads(os.read(file, MAX_LOCK))
-        finally:
-            os.close(file)
+        with open(open_plain(path), "rb") as file:
+            owner = json.loads(file.read(4096))
         return {"host": owner["host"], "pid": owner["pid"], "job": owner.get("job"), "since": owner.get("since")}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
@@ -50,17 +43,12 @@ def read_owner(path: Path) -> dict[str, Any]:
 def is_held(run: Path) -> bool | None:
     """Return whether a process is writing a run file; None if that cannot be told."""
     try:
-        file = open_plain(path_of(run))
+        with open(open_plain(path_of(run)), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except FileNotFoundError:
         return False
-    except RunFileError:
-        return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError as error:
         return True if error.errno in HELD else None
-    finally:
-        os.close(file)
     here = socket.gethostname()
     return False if read_owner(path_of(run)).get("host", here) == here else None  # some lock within a node only
 
@@ -69,74 +57,64 @@ class Lock:
     """The lock of one run file, held from construction to `release`."""
 
     def __init__(self, run: Path, force: bool = False):
-        self._run = run
-        self._path = path_of(run)
+        self._run, self._path, self._force = run, path_of(run), force
         deadline = time.monotonic() + WAIT_SECONDS
-        try:
-            while not self._acquire(force):
-                late = time.monotonic() - deadline
-                if late > NAME_SECONDS or (late > 0 and read_owner(self._path)):
+        with write_errors(self._path):
+            while not self._acquire():
+                if time.monotonic() > deadline:
                     raise RunFileError(f"{run} is being written by {self._owner()}; wait for it, or stop it first")
                 time.sleep(0.1)
-        except RunFileError:
-            raise
-        except OSError as error:
-            why = f"{self._path} is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-            raise RunFileError(f"cannot write beside {run}: {why}") from None
         self._stop = threading.Event()
         self._heartbeat = threading.Thread(target=self._send_heartbeats, daemon=True)
         self._heartbeat.start()
 
-    def _acquire(self, force: bool) -> bool:
+    def _acquire(self) -> bool:
         """Lock the file and write the owner to it; return False if another process holds the lock."""
         occupy_streams()
-        flags, mine = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, True
+        flags, new = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, True
         try:
             self._file = os.open(self._path, flags | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
             try:
-                self._file, mine = os.open(self._path, flags), False
+                self._file, new = os.open(self._path, flags), False
             except FileNotFoundError:  # its owner has deleted it just now
                 return False
         try:
-            if self._locked(force or mine) and self._is_current():
-                mine = True
-                owner = {
-                    "host": socket.gethostname(),
-                    "pid": os.getpid(),
-                    "job": os.environ.get("SLURM_JOB_ID"),
-                    "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-                }
-                os.ftruncate(self._file, os.pwrite(self._file, json.dumps(owner).encode(), 0))
+            if self._locked(new) and self._is_current():
+                self._write_owner()
                 return True
         except OSError:
-            if mine:  # a full disk: an empty lock file would count as held on a file system without locks
+            if new:  # a full disk: an empty lock file would count as held on a file system without locks
                 self._path.unlink(missing_ok=True)
             os.close(self._file)
             raise
         os.close(self._file)
         return False
 
-    def _locked(self, anyway: bool) -> bool:
-        """Lock the file, unless another process holds it; `anyway`: hold it even if the file system has no locks."""
+    def _write_owner(self) -> None:
+        owner = {"host": socket.gethostname(), "pid": os.getpid(), "job": os.environ.get("SLURM_JOB_ID")}
+        owner["since"] = time.strftime("%Y-%m-%d %H:%M:%S")
+        os.ftruncate(self._file, os.pwrite(self._file, json.dumps(owner).encode(), 0))
+
+    def _locked(self, new: bool) -> bool:
+        """Lock the file, unless another process holds it; `new`: nobody has held it before."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            here = socket.gethostname()
+            return read_owner(self._path).get("host", here) == here or not self._has_heartbeat()
         except OSError as error:
             if error.errno in HELD:
                 return False
             if error.errno not in NO_LOCKS:
                 raise
-            if anyway:
-                return True
-            if self._has_heartbeat():
-                return False
-            raise RunFileError(
-                f"{self._run} was being written by {self._owner()}, which sends no heartbeat; this file system has no "
-                "locks, so it may still be running. If it has ended, use --force"
-            ) from None
-        # Some file systems lock within a node only: there, the heartbeat shows a writer on another node.
-        here = socket.gethostname()
-        return read_owner(self._path).get("host", here) == here or not self._has_heartbeat()
+        if new or self._force:
+            return True
+        if self._has_heartbeat():
+            return False
+        raise RunFileError(
+            f"{self._run} was being written by {self._owner()}, which sends no heartbeat; this file system has no "
+            "locks, so it may still be running. If it has ended, use --force"
+        )
 
     def _has_heartbeat(self) -> bool:
         """Return True if the owner sends heartbeats; the clocks of the two machines may differ."""
@@ -146,10 +124,9 @@ class Lock:
 
     def _is_current(self) -> bool:
         """Return False if the last owner deleted the file before this process locked it."""
-        try:
+        with suppress(FileNotFoundError):
             return os.stat(self._path).st_ino == os.fstat(self._file).st_ino
-        except FileNotFoundError:
-            return False
+        return False
 
     def _send_heartbeats(self) -> None:
         while not self._stop.wait(HEARTBEAT_SECONDS):

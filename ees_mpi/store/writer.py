@@ -1,205 +1,206 @@
-"""The writer of a run file. There is one, on rank 0."""
+"""The writer of a run file. There is one, which holds the lock."""
 
-import json
 import os
+import shutil
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+import h5py
 
-from ees_mpi.config import Config
 from ees_mpi.errors import RunFileError
-from ees_mpi.machine import PROGRAM, commit
-from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays
-from ees_mpi.store import fold, journal, layout, records
-from ees_mpi.store.fold import SAFE, Continued, fold_journal
+from ees_mpi.store import hdf5, journal
+from ees_mpi.store.files import (
+    beside,
+    damage_reported,
+    hdf5_errors,
+    occupy_streams,
+    real,
+    replacement,
+    sync,
+    write_errors,
+)
+from ees_mpi.store.journal import JournalWriter, Record
+from ees_mpi.store.layout import Array, Arrays, Layout
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.reader import is_study, open_run
-from ees_mpi.store.records import Entry
-from ees_mpi.store.safety import real
+from ees_mpi.store.reader import Reader, read_arrays
 
+SAFE = "All committed generations are safe, and the run can be resumed after this is fixed"  # after a failed write
 FOLD_SHARE = 20  # folds take at most 1 / FOLD_SHARE of the time
-CHECK = "Without run.fsync, the newest generations may be lost: `ees-mpi info` counts those that are in the file"
-FOLD_BYTES = 64 << 20  # of the journal, after which it is folded: rank 0 holds as much in memory
+FOLD_BYTES = 64 << 20  # of the journal, after which it is folded
 
 
-class RunWriter:
-    """Holds the lock of a run file, and commits generations to it; made by `create` or `resume`."""
+def create(
+    path: Path,
+    arrays: Iterable[Array],
+    sizes: Mapping[str, int],
+    attributes: hdf5.Attributes,
+    state: Arrays,
+    after: str,
+    clock: str,
+    fsync: bool = True,
+    fold_minutes: float = 5.0,
+    overwrite: bool = False,
+    force: bool = False,
+    advice: str = SAFE,
+) -> "Writer":
+    """Create a run file, and return its writer; `overwrite`: also in place of one that has generations.
 
-    def __init__(
-        self, path: Path, lock: Lock, run_id: str, config: Config, names: Iterable[str], number: int, before: str
-    ):
-        self.path = path
-        self._lock = lock
-        self._run_id = run_id
-        self._config = config
-        self._columns = layout.columns(names, config, layout.axis_sizes(config))
-        self._types = [(name, np.dtype(dtype)) for name, dtype, _ in self._columns]
-        self._row_bytes = sum(np.dtype((dtype, shape)).itemsize for _, dtype, shape in self._columns)
-        self._number = number  # of the next session
-        self._before = before  # state_sha256 before the next generation
-        self._generation = 0  # the next one
-        self._records: list[Entry] = []
-        self._state: Arrays = {}  # after the last of them
-        self._journal = journal.JournalWriter(path, run_id, config.run.fsync)
-        self._next_fold = time.monotonic() + 60 * config.run.fold_minutes
-        self._fold_at = FOLD_BYTES
-        self._warning: str | None = None
-        self._resumable = True  # False: a sample, which is in place when it is complete
+    after: the array with the digest of the state after a generation; clock: that with the time of its commit
+    advice: the last sentence of an error of writing
+    """
+    path, layout = real(path), Layout(arrays, sizes)
+    own = {"format": hdf5.FORMAT, "run_id": os.urandom(16).hex(), "after": after, "clock": clock, **layout.texts()}
+    everything = {**attributes, **own, "format_version": hdf5.VERSION}
+    with write_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    lock = Lock(path, force)
+    try:
+        with write_errors(path):
+            if not overwrite:
+                _make_room(path)
+            with replacement(path) as fresh:
+                with hdf5_errors():
+                    hdf5.create(fresh, layout, everything, state)
+                _check_written(fresh)
+                journal.path_of(path).unlink(missing_ok=True)  # no file is ever beside the journal of another run
+            return Writer(path, lock, fsync, fold_minutes, advice)
+    except BaseException:
+        lock.release()
+        raise
 
-    @classmethod
-    def create(
-        cls,
-        path: Path,
-        config: Config,
-        state: Arrays,
-        overwrite: bool = False,
-        force: bool = False,
-        kind: str = "run",
-        started_from: str = "",
-    ) -> "RunWriter":
-        """Create a new file.
 
-        kind: run or study; started_from: JSON about the run that the means come from
-        """
-        path = real(path)  # keeps a symbolic link
-        with journal.write_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        lock = Lock(path, force)
-        try:
-            if path.exists() and not overwrite:
-                if has_results(path):
-                    raise RunFileError(
-                        f"{path} exists now: another process has created it while this one was starting. To continue "
-                        "it, run the command with --resume again"
-                    )
-                overwrite = True
-            run_id = os.urandom(16).hex()
-            noise = Noise(config.noise_seed, config.noise.size)
-            attributes = {
-                "format": layout.FORMAT,
-                "format_version": layout.FORMAT_VERSION,
-                "run_id": run_id,
-                "program": PROGRAM,
-                "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "config": config.to_toml(),
-                "seed": np.int64(config.run.seed),
-                "noise_seed": np.int64(noise.seed),
-                "noise_size": np.int64(noise.size),
-                "noise_digest": noise.digest(),
-                "kind": kind,
-                "started_from": started_from,
-                "closed": np.int64(False),
-            }
-            with journal.write_errors(path):
-                if not overwrite:
-                    journal.set_aside(path, "other-run")  # left by a run whose file was deleted
-                names = list(layout.present(config))
-                fold.create(path, config, attributes, state, names)
-                writer = cls(path, lock, run_id, config, names, 0, records.state_sha256(state))
-            writer._resumable = kind == "run"
-            return writer
-        except BaseException:
-            lock.release()
-            raise
+def _make_room(path: Path) -> None:
+    """Raise a RunFileError if a run is there; rename the journal of one whose file was deleted."""
+    if not path.exists():
+        set_aside(path, "other-run")
+    elif has_generations(path):
+        raise RunFileError(
+            f"{path} exists now: another process has created it while this one was starting. To continue it, run the "
+            "command with --resume again"
+        )
 
-    @classmethod
-    def resume(cls, path: Path, config: Config, force: bool = False) -> "tuple[RunWriter, Continued]":
-        """Lock a run file, fold the journal of its last writer, and return a new writer and the contents."""
-        path = real(path)
-        lock = Lock(path, force)
-        try:
-            contents = fold_journal(path, closed=False)
-            with journal.write_errors(path, SAFE):
-                number, before = len(contents.sessions), records.state_sha256(contents.state)
-                writer = cls(path, lock, contents.run_id, config, contents.names, number, before)
-                if contents.closed:  # from now on, the journal belongs to it
-                    fold.fold(path, [], {}, contents.run_id, closed=False)
-            writer._generation = int(contents.state["generation"])
-            old = f"{path} is damaged: wrong checksums in {contents.damaged}. The run goes on without them"
-            writer._warning = ". ".join(filter(None, (contents.warning, old if contents.damaged else ""))) or None
-            return writer, contents
-        except BaseException:
-            lock.release()
-            raise
 
-    def begin_session(
-        self, first_generation: int, ranks: int, nodes: int, machine: dict[str, str], began: float | None = None
-    ) -> None:
-        """Note the ranks and the machine that write from now on; `began`: before the rows were evaluated."""
-        values = {
-            "session": self._number,
-            "start": began or time.time(),
-            "first_generation": first_generation,
-            "ranks": ranks,
-            "nodes": nodes,
-            "host": os.uname().nodename,
-            "machine": json.dumps({**machine, "commit": commit()}),
-            "config": self._config.to_toml(),
-        }
-        self._note("session", first_generation, values)
-        self._number += 1
+def has_generations(path: Path) -> bool:
+    """Return False if a file is a run whose first generation has failed or was killed: a new run may replace it."""
+    try:
+        with Reader(path) as reader:
+            return reader.generations > 0
+    except RunFileError:
+        return True
 
-    def note_config(self, config: Config) -> None:
-        """Change the config in the file, for example after a loop whose length was not known."""
-        self._note("config", self._generation, {"config": config.to_toml()})
 
-    def _note(self, kind: str, generation: int, values: Mapping[str, Any]) -> None:
-        columns, data = records.flat(records.arrays_of(values))
-        self._append(Entry(kind, generation, self._before, columns, data))
+def resume(
+    path: Path, fsync: bool = True, fold_minutes: float = 5.0, force: bool = False, advice: str = SAFE
+) -> "Writer":
+    """Fold the journal of the last writer of a run file, and return a new writer."""
+    path = real(path)
+    lock = Lock(path, force)
+    try:
+        warning = fold_journal(path, closed=False)
+        with write_errors(path, advice):
+            return Writer(path, lock, fsync, fold_minutes, advice, warning)
+    except BaseException:
+        lock.release()
+        raise
 
-    def _append(self, record: Entry, state: Arrays | None = None) -> None:
-        with journal.write_errors(self.path, self._advice):
-            journal.occupy_streams()  # the code of the user may have closed one; the next fold opens files
-            self._journal.append(record, state)
-        self._records.append(record)
 
-    @property
-    def _advice(self) -> str:
-        """The advice after a write that failed. Without fsync, the disk may refuse later what it first accepted."""
-        advice = SAFE if self._config.run.fsync else CHECK
-        return advice if self._resumable and self.path.exists() else ""
+def repair(path: Path) -> str:
+    """Fold the journal of a killed writer; return a sentence about one that is not whole."""
+    path = real(path)
+    Reader(path, allow_damaged_journal=True).close()  # an error before anything is locked
+    lock = Lock(path)
+    try:
+        return fold_journal(path, closed=True)
+    finally:
+        lock.release()
 
-    def commit(self, generation: int, arrays: Arrays, state: Arrays) -> None:
-        """Add a generation to the run; after this call, a kill cannot lose it."""
-        parts: list[Any] = [np.asarray(arrays[name], kind, order="C") for name, kind in self._types]
-        data = b"".join(parts)
-        if len(data) != self._row_bytes:
-            raise ValueError(f"generation {generation} has {len(data)} bytes; expected {self._row_bytes}")
-        record = Entry("generation", generation, self._before, self._columns, data)
-        self._append(record, state)
-        self._state, self._before, self._generation = state, record.after, generation + 1
+
+class Writer:
+    """Commits generations to a run file; made by `create` and `resume`."""
+
+    def __init__(self, path: Path, lock: Lock, fsync: bool, fold_minutes: float, advice: str, warning: str = ""):
+        self.path, self._lock, self._fsync, self._fold_minutes = path, lock, fsync, fold_minutes
+        self._advice, self._warning = advice, warning
+        with Reader(path) as reader:
+            self.layout, self.attributes, self.generations = reader.layout, reader.attributes, reader.generations
+            self.state, self.sessions = reader.state_arrays(), reader.sessions()  # when this writer began
+            self._records, self._after, was_closed = reader.counts["records"], reader.counts["after"], reader.closed
+        self._begin_journal(time.monotonic())
+        if was_closed:  # from now on, a journal belongs to it
+            self.fold()
+
+    def _begin_journal(self, began: float) -> None:
+        """Begin a new journal, after a fold that began at a time."""
+        self._journal = JournalWriter(self.path, self.attributes["run_id"], self._fsync)
+        self._fold_later(began)
+
+    def _fold_later(self, began: float) -> None:
+        taken = time.monotonic() - began
+        self._next_fold = began + max(60 * self._fold_minutes, FOLD_SHARE * taken)
+        self._fold_at = self._journal.size + FOLD_BYTES
+
+    def begin_session(self, values: hdf5.Attributes) -> None:
+        """Note who writes from now on."""
+        now = {"start": time.time(), "first_generation": self.generations}
+        self._append(Record(self._records, "session", self._after, self._after, {**now, **values}))
+
+    def change(self, attributes: hdf5.Attributes) -> None:
+        """Change attributes of the file."""
+        self._append(Record(self._records, "attributes", self._after, self._after, attributes))
+        self.attributes |= attributes
+
+    def append(self, record: Arrays, state: Arrays) -> None:
+        """Commit a generation, and the state after it: after this call, a kill cannot lose it."""
+        row = self.layout.pack(record)
+        after = row[self.attributes["after"]].item().decode("ascii")
+        self._append(Record(self._records, "generation", self._after, after, row=row.tobytes(), state=state))
+        self.generations += 1
         if time.monotonic() > self._next_fold or self._journal.size > self._fold_at:
             self._fold_between_commits()
 
+    def _append(self, record: Record) -> None:
+        with write_errors(self.path, self._advice_now()):
+            self._journal.append(record)
+        self._records, self._after = record.number + 1, record.after
+
+    def _advice_now(self) -> str:
+        return self._advice if self.path.exists() else ""
+
     def _fold_between_commits(self) -> None:
-        start = time.monotonic()
+        began = time.monotonic()
         try:
             self.fold()
         except OSError as error:  # the journal still has everything
             self._warning = f"could not fold the journal into {self.path} ({error}); trying again later"
-        taken = time.monotonic() - start
-        self._next_fold = start + max(60 * self._config.run.fold_minutes, FOLD_SHARE * taken)
-        self._fold_at = self._journal.size + FOLD_BYTES
+            self._fold_later(began)
 
-    def pop_warning(self) -> str | None:
+    def pop_warning(self) -> str:
         """Return the last warning, once."""
-        warning, self._warning = self._warning, None
+        warning, self._warning = self._warning, ""
         return warning
 
     def fold(self) -> None:
         """Write all committed generations to the HDF5 file, and begin a new journal."""
+        began, old = time.monotonic(), self._journal
         self._fold(closed=False)
-        # The new journal is opened first: if that fails, commits continue in the old one.
-        old, self._journal = self._journal, journal.JournalWriter(self.path, self._run_id, self._config.run.fsync)
+        self._begin_journal(began)  # if that fails, commits continue in the old one
         old.close()
-        self._records = []
 
     def _fold(self, closed: bool) -> None:
-        fold.fold(self.path, self._records, self._state, self._run_id, closed)
+        newest = f"{self.path.name}.journal"
+        if not self.path.exists():
+            raise RunFileError(
+                f"{self.path} was removed while this run was writing. Its newest generations are in {newest}, those "
+                "before are lost, and it cannot be continued"
+            )
+        with Reader(self.path, allow_damaged_journal=True, contents=self._journal.contents()) as reader:
+            if reader.run_id != self.attributes["run_id"] or reader.generations != self.generations:
+                raise RunFileError(
+                    f"{self.path} now holds another run: it was replaced while this run was writing. It is left as it "
+                    f"is; the newest generations of this run are in {newest}"
+                )
+            fold(reader, closed)
 
     def release(self) -> None:
         """Release the run file without folding; the journal holds all that is committed."""
@@ -209,17 +210,94 @@ class RunWriter:
     def close(self) -> None:
         """Fold, delete the journal and release the run file; after an error the journal stays."""
         try:
-            with journal.write_errors(self.path, self._advice):
+            with write_errors(self.path, self._advice_now()):
                 self._fold(closed=True)
             journal.path_of(self.path).unlink(missing_ok=True)
         finally:
             self.release()
 
 
-def has_results(path: Path) -> bool:
-    """Return False if a file is a run whose first generation has failed or was killed: a new run may replace it."""
+def fold(reader: Reader, closed: bool) -> None:
+    """Replace a run file by a copy that has all that a reader sees; closed: no journal belongs to it."""
+    path, new, state = real(reader.path), reader.journal_records, reader.state_arrays()
+    sessions = [record.values for record in new if record.kind == "session"]
+    counts = {
+        "records": reader.counts["records"] + len(new),
+        "generations": reader.generations,
+        "sessions": reader.counts["sessions"] + len(sessions),
+        "after": new[-1].after if new else reader.counts["after"],
+        "closed": int(closed),
+    }
+    occupy_streams()
+    with replacement(path) as fresh:
+        shutil.copyfile(path, fresh)
+        shutil.copymode(path, fresh)
+        reserve(fresh, hdf5.growth(reader.layout, reader.newer, state))
+        with damage_reported(path), hdf5_errors(), h5py.File(fresh, "r+", libver=hdf5.LIBVER, locking=False) as file:
+            if len(reader.newer):
+                hdf5.append_rows(file, reader.layout, reader.folded, reader.newer)
+            group = hdf5.member(file, "sessions", h5py.Group)
+            for number, values in enumerate(sessions, reader.counts["sessions"]):
+                hdf5.write_attributes(group.create_group(str(number)), values)
+            if any(record.kind == "attributes" for record in new):
+                hdf5.write_attributes(file, reader.attributes)
+            hdf5.write_final(file, counts, state)
+        _check_written(fresh)
+
+
+def _check_written(path: Path) -> None:
+    """Open a file that is complete, and read its state: versions of HDF5 have written files that nobody could open."""
     try:
-        with open_run(path) as run:
-            return is_study(run) or run.generations > 0
-    except RunFileError:
-        return True
+        with Reader(path) as reader:
+            reader.state_arrays()
+    except RunFileError as error:
+        version = h5py.version.hdf5_version
+        raise RunFileError(f"HDF5 {version} has written a file that it cannot read: {error}") from None
+
+
+def fold_journal(path: Path, closed: bool) -> str:
+    """Fold the journal of a killed writer, and return a sentence about one that is not whole; the caller has the lock.
+
+    A journal that was not read to its end is never deleted.
+    """
+    with Reader(path, allow_damaged_journal=True) as reader:
+        reader.check_last()
+        warnings = [reader.damage or reader.cut]
+        if not closed and (bad := reader.damages_in_words()):
+            warnings.append(f"{path} is damaged: {bad}. The run goes on without them")
+        why = "damaged" if reader.journal.damaged else "other-run"
+        with write_errors(path, "" if reader.damage else SAFE):
+            if reader.journal_records or (closed and not reader.closed):
+                fold(reader, closed)
+            if reader.damage:
+                warnings[0] += f"; it is now {set_aside(path, why)}"
+    for ending in ("journal", "journal.new", "folding") if closed else ():
+        beside(path, ending).unlink(missing_ok=True)
+    return ". ".join(filter(None, warnings))
+
+
+def set_aside(run: Path, why: str) -> Path | None:
+    """Rename the journal of a run to a name that says why it is not used; return that name."""
+    path = journal.path_of(run)
+    if not os.path.lexists(path):
+        return None
+    name, number = beside(path, why), 2
+    while os.path.lexists(name):
+        name, number = beside(path, f"{why}-{number}"), number + 1
+    os.replace(path, name)
+    return name
+
+
+def reserve(path: Path, more: int) -> None:
+    """Allocate disk space behind a file: HDF5 crashes on a full disk, and truncates what it does not need."""
+    with open(path, "ab") as raw:
+        os.posix_fallocate(raw.fileno(), os.fstat(raw.fileno()).st_size, more)
+
+
+def write_arrays(path: Path, kind: str, attributes: hdf5.Attributes, arrays: Arrays) -> None:
+    """Write a small file of arrays by path; `kind`: its format. `reader.read_arrays` reads it."""
+    with hdf5_errors(), hdf5.new_file(path) as file:
+        everything = {**attributes, "format": kind, "format_version": hdf5.VERSION}
+        hdf5.write_arrays(file, arrays, everything)
+    read_arrays(path, kind)
+    sync(path)

@@ -123,7 +123,7 @@ class Task(Part, frozen=True):
         """Return the task of a new run that sets no `observation_share`; `share`: that of about ten rollouts."""
         return self
 
-    # The config and the run file: `config`, `store.layout`, `runs.start`; names for users: `commands.info`.
+    # The config and the run file: `config`, `run.arrays`, `runs.start`; names for users: `commands.info`.
     engine = ""  # the name of the physics engine, if the task has a choice of engines; else empty
 
     @property

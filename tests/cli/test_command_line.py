@@ -13,7 +13,7 @@ import h5py
 import pytest
 from support.breaking import breaking
 from support.program import TIMEOUT, TINY, command, done, ees, environment, info, refusal, sets
-from support.run_files import edited
+from support.run_files import edited, note_machine
 
 from ees_mpi.cli.main import cli
 from ees_mpi.cli.options import echo
@@ -28,7 +28,7 @@ def test_train_says_what_it_does_and_info_tells_it(tmp_path: Path) -> None:
     done = ees("train", "interference-maxvar", *SETS, "--seed", 3, "--out", out, ranks=0)
     assert done.returncode == 0 and "generation 6/6" in done.stdout and "complete" in done.stdout
     facts = info(out)
-    numbers = {"format_version": 4, "population_size": 20, "parameters": 1, "generations": 6, "seed": 3, "ranks": 1}
+    numbers = {"format_version": 5, "population_size": 20, "parameters": 1, "generations": 6, "seed": 3, "ranks": 1}
     expected = {**numbers, "task": "interference", "objective": "maxvar", "complete": True, "evaluations": 120}
     assert {key: facts[key] for key in expected} == expected and facts["steps"] == 120
     assert len(str(facts["state_sha256"])) == 64
@@ -94,8 +94,7 @@ def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path
 def test_verify_names_the_difference_of_machines(copied: Path) -> None:
     with edited(copied) as file:
         file["generations/fitness"][0, 0] += 1.0
-        machine = json.loads(file["sessions/machine"][0])
-        file["sessions/machine"][0] = json.dumps({**machine, "blas": "another BLAS"})
+        note_machine(file, blas="another BLAS")
     _, line = refusal("verify", copied)
     assert "this is expected here" in line and "another BLAS" in line
 

@@ -94,6 +94,7 @@ def test_a_table_says_how_far_unfinished_runs_are_and_who_writes_them(tmp_path: 
     stopped = Path(shutil.copy("sweep0.h5", tmp_path / "stopped.h5"))
     with edited(stopped) as file:
         file.attrs["config"] = file.attrs["config"].decode().replace("generations = 6", "generations = 9", 1)
+        file.attrs["until"] = 9
     heads, first, second, empty, note = (
         line.split() for line in done("info", "sweep1.h5", stopped).stdout.splitlines()
     )

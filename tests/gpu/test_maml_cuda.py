@@ -14,7 +14,7 @@ from ees_mpi.maml.rollouts import Pairs, TaskRollouts, theta_of
 from ees_mpi.maml.training import CpuTasks, MamlJob
 from ees_mpi.noise import stream
 from ees_mpi.ranks import Ranks
-from ees_mpi.store.reader import open_run
+from ees_mpi.run.file import open_run
 from ees_mpi.tasks.mujoco.gpu import lacking
 
 pytestmark = [

@@ -17,7 +17,7 @@ from ees_mpi.generation.state import State, first_state
 from ees_mpi.maml import outer
 from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
-from ees_mpi.store.reader import open_run
+from ees_mpi.run.file import open_run
 
 POINT = TESTS / "support" / "maml_point.toml"
 SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3")
@@ -158,7 +158,7 @@ def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_
 
 
 def test_a_generation_of_a_gpu_is_not_verified(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ees_mpi.store.reader.Run.device", lambda self, generation: "cuda")
+    monkeypatch.setattr("ees_mpi.run.file.Run.device", lambda self, generation: "cuda")
     with pytest.raises(ConfigError, match=r"the rollouts of its tasks happened once"):
         verify(Ranks(), alone, None, None)
 

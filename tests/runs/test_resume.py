@@ -12,9 +12,10 @@ from support.small_runs import walk
 import ees_mpi
 from ees_mpi import RunFileError
 from ees_mpi.ranks import Ranks
+from ees_mpi.run.writing import resume
 from ees_mpi.store import journal
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.writer import RunWriter
+from ees_mpi.store.writer import Writer
 
 LONG = (*TINY, "run.generations=20", "run.fsync=false")  # two chunks
 
@@ -44,9 +45,9 @@ def test_resume_warns_of_a_damaged_old_generation_and_goes_on(killed: Path, whol
 def test_a_journal_that_was_cut_is_told_by_info_and_by_resume(left: int, killed: Path, whole: Path) -> None:
     beside = journal.path_of(killed)
     records = journal.read(killed).records
-    last = len(journal.encode(journal.read(killed).run_id, records[-1], journal.read(killed).state))
+    last = len(journal.encode(records[-1]))
     beside.write_bytes(beside.read_bytes()[:left])
-    ignored = {-7: last - 7, 100: 100 - len(journal.MAGIC)}.get(left, left)
+    ignored = {-7: last - 7, 100: 100 - journal.START}.get(left, left)
     sentence = f"{beside} ends within a record: {ignored} bytes after generation 17 are ignored"
     assert info(killed)["damage"] == sentence
     held = Lock(killed)
@@ -67,7 +68,7 @@ def test_generations_of_a_file_that_was_removed_are_not_called_safe(killed: Path
     ranks.run_file = killed
     assert "are safe" in ranks.advice
     with ees_mpi.open_run(killed) as run:
-        writer, _ = RunWriter.resume(killed, run.config)
+        writer = resume(killed, run.config)
     killed.unlink()
     assert "safe" not in ranks.advice
     with pytest.raises(RunFileError, match=r"was removed while this run was writing.*cannot be continued") as caught:
@@ -88,7 +89,7 @@ def test_an_interrupted_run_whose_file_was_removed_does_not_call_it_saved(tmp_pa
 
 
 def test_a_run_that_was_moved_without_its_journal_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(RunWriter, "close", RunWriter.release)  # as a kill does
+    monkeypatch.setattr(Writer, "close", Writer.release)  # as a kill does
     run, moved = tmp_path / "run.h5", tmp_path / "moved.h5"
     train(run)
     run.rename(moved)

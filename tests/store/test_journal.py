@@ -1,76 +1,69 @@
+"""The journal: what is cut off never happened, and every other fault is damage."""
+
 import os
 from pathlib import Path
 
-import numpy as np
 import pytest
+from support import small_store
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.outcomes import Arrays
-from ees_mpi.store import journal, records
-from ees_mpi.store.journal import JournalContents, JournalWriter
-from ees_mpi.store.records import Entry
+from ees_mpi.store import journal
+from ees_mpi.store.journal import Journal, JournalWriter, Record
+from ees_mpi.store.layout import Layout
 
 RUN_ID = "0f" * 16
+LAYOUT = Layout(small_store.ARRAYS, small_store.SIZES)
 
 
-def record(generation: int) -> tuple[Entry, Arrays]:
-    state = {"mean": np.full((1, 4), generation, np.float32)}
-    digest = np.array(records.state_sha256(state), "S64")
-    columns, data = records.flat({"behavior": np.arange(6.0).reshape(3, 2) + generation, "state_sha256": digest})
-    return Entry("generation", generation, "ab" * 32, columns, data), state
+def record(number: int) -> Record:
+    row = LAYOUT.pack(small_store.row(number)).tobytes()
+    return Record(number, "generation", f"{number}", f"{number + 1}", row=row, state=small_store.state(number))
 
 
 def written(run: Path, count: int = 3) -> JournalWriter:
-    writer = JournalWriter(run, RUN_ID, fsync=True)
-    for generation in range(count):
-        writer.append(*record(generation))
-    return writer
+    file = JournalWriter(run, RUN_ID, fsync=True)
+    for number in range(count):
+        file.append(record(number))
+    return file
+
+
+def same(one: Record, other: Record) -> bool:
+    return journal.encode(one) == journal.encode(other)
 
 
 def test_records_come_back_as_they_went_in(tmp_path: Path) -> None:
-    written(tmp_path / "run.h5").close()
-    contents = journal.read(tmp_path / "run.h5")
-    assert contents.run_id == RUN_ID and not contents.damaged
-    assert contents.records == [record(generation)[0] for generation in range(3)]
-    np.testing.assert_array_equal(contents.records[1].arrays["behavior"], np.arange(6.0).reshape(3, 2) + 1)
-    np.testing.assert_array_equal(contents.state["mean"], record(2)[1]["mean"])
+    file = written(tmp_path / "run.h5")
+    noted = Record(3, "session", "3", "3", {"host": "here ä", "ranks": 4})
+    file.append(noted)
+    for contents in (file.contents(), journal.read(tmp_path / "run.h5")):
+        assert contents.run_id == RUN_ID and not contents.damaged and not contents.cut
+        assert len(contents.records) == 4 and all(map(same, contents.records, [*map(record, range(3)), noted]))
+    file.close()
 
 
 def test_a_journal_cut_anywhere_yields_its_whole_records_only(tmp_path: Path) -> None:
-    run = tmp_path / "run.h5"
-    ends = []
-    writer = JournalWriter(run, RUN_ID, fsync=False)
-    for generation in range(3):
-        writer.append(*record(generation))
-        ends.append(writer.size)
-    writer.close()
+    run, ends = tmp_path / "run.h5", []
+    file = written(run, 0)
+    for number in range(3):
+        file.append(record(number))
+        ends.append(file.size)
+    file.close()
     whole = journal.path_of(run).read_bytes()
-    for cut in range(0, len(whole) + 1, 7):
-        journal.path_of(run).write_bytes(whole[:cut])
-        contents = journal.read(run)
+    for cut in range(len(whole) + 1):
+        contents = journal.parse(whole[:cut])
         assert len(contents.records) == sum(end <= cut for end in ends)
-        assert not contents.damaged
+        assert not contents.damaged and contents.cut == (cut not in (journal.START, *ends)), cut
 
 
 def test_a_flipped_bit_anywhere_is_damage_and_never_a_short_last_record(tmp_path: Path) -> None:
     run = tmp_path / "run.h5"
     written(run).close()
     sound = journal.path_of(run).read_bytes()
-    for place in range(len(sound)):
+    for place in (*range(len(journal.MAGIC)), *range(journal.START, len(sound))):
         raw = bytearray(sound)
         raw[place] ^= 1 << place % 8
-        journal.path_of(run).write_bytes(raw)
-        contents = journal.read(run)
+        contents = journal.parse(bytes(raw))
         assert contents.damaged and len(contents.records) < 3, place
-
-
-def test_records_of_another_run_in_a_journal_are_damage(tmp_path: Path) -> None:
-    run = tmp_path / "run.h5"
-    written(run).close()
-    other = journal.encode("1e" * 16, *record(3))
-    journal.path_of(run).write_bytes(journal.path_of(run).read_bytes() + other)
-    contents = journal.read(run)
-    assert contents.damaged and len(contents.records) == 3 and contents.unread == len(other)
 
 
 def test_a_journal_that_is_a_link_or_no_plain_file_is_refused(tmp_path: Path) -> None:
@@ -87,27 +80,26 @@ def test_a_journal_that_is_a_link_or_no_plain_file_is_refused(tmp_path: Path) ->
 
 def test_a_write_that_fails_leaves_the_journal_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = tmp_path / "run.h5"
-    writer = written(run)
-    size = writer.size
+    file = written(run)
+    size = file.size
 
-    def half(file: int, data: memoryview) -> int:
+    def half(number: int, data: memoryview) -> int:
         monkeypatch.undo()
-        os.write(file, bytes(data[: len(data) // 2]))
+        os.write(number, bytes(data[: len(data) // 2]))
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "write", half)
     with pytest.raises(OSError, match="No space"):
-        writer.append(*record(3))
-    assert journal.path_of(run).stat().st_size == writer.size == size
-    writer.append(*record(3))
-    writer.close()
+        file.append(record(3))
+    assert journal.path_of(run).stat().st_size == file.size == size
+    file.append(record(3))
+    file.close()
     assert len(journal.read(run).records) == 4
 
 
 def test_no_journal_is_no_records(tmp_path: Path) -> None:
-    assert journal.read(tmp_path / "run.h5") == JournalContents(missing=True)
-    journal.path_of(tmp_path / "run.h5").write_bytes(b"not a journal at all")
-    assert journal.read(tmp_path / "run.h5") == JournalContents(damaged=True, unread=20)
+    assert journal.read(tmp_path / "run.h5") == Journal(missing=True)
+    assert journal.parse(b"not a journal at all") == Journal(damaged=True, unread=20)
 
 
 def test_a_folder_that_cannot_be_synced_costs_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,21 +89,8 @@ def test_a_lock_is_held_until_it_is_released(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RunFileError, match="cannot write beside"):
+    with pytest.raises(RunFileError, match=r"cannot write .*run.h5.lock"):
         Lock(tmp_path / "absent" / "run.h5")
-
-
-def test_the_loser_of_a_race_waits_for_the_name_of_the_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    held = Lock(tmp_path / "run.h5")
-    name = tmp_path / "run.h5.lock"
-    owner = name.read_text()
-    name.write_text("")
-    monkeypatch.setattr(lock, "WAIT_SECONDS", 0.0)
-    monkeypatch.setattr(lock, "NAME_SECONDS", 30.0)
-    threading.Timer(0.3, name.write_text, [owner]).start()
-    with pytest.raises(RunFileError, match=rf"being written by process {os.getpid()} on "):
-        Lock(tmp_path / "run.h5")
-    held.release()
 
 
 @pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "[1]", '{"pid": 1}', None])

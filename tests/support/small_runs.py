@@ -13,8 +13,8 @@ from ees_mpi.config import Config, load
 from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.state import State, first_state
 from ees_mpi.ranks import Ranks
+from ees_mpi.run import writing
 from ees_mpi.runs import starting_point
-from ees_mpi.store.writer import RunWriter
 from ees_mpi.training import EvolutionJob, open_job, train
 from support.run_files import edited
 
@@ -75,8 +75,8 @@ def walk(
     state, note = first_state(config), ""
     if start:
         state, note = starting_point.first_state_from(starting_point.load(PolicySource(start)), str(start), config)
-    writer = RunWriter.create(path, config, state.arrays(), started_from=note)
-    writer.begin_session(0, 1, 1, {"numpy": "0"})
+    writer = writing.create(path, config, state.arrays(), started_from=note)
+    writing.begin_session(writer, config, 1, 1, {"numpy": "0"})
     for stop in stops or (config.run.generations,):
         job = open_job(until(config, stop), Ranks())
         state = train(job, state, writer)

@@ -20,8 +20,8 @@ machine.pin_threads()
 
 from ees_mpi.cli.main import main  # noqa: E402
 from ees_mpi.ranks import Ranks, launch  # noqa: E402
-from ees_mpi.store import fold, journal  # noqa: E402
-from ees_mpi.store.writer import RunWriter  # noqa: E402
+from ees_mpi.store import files, journal  # noqa: E402
+from ees_mpi.store.writer import Writer  # noqa: E402
 
 
 def die() -> None:
@@ -69,7 +69,7 @@ def around(owner: Any, name: str, first: Callable[[], None] = int, then: Callabl
 
 def half_a_record(calls: int) -> None:
     """Die with half of a journal record written."""
-    original = journal.JournalWriter.append_bytes
+    original = journal.JournalWriter._write
     left = [calls]
 
     def torn(self: journal.JournalWriter, data: bytes) -> None:
@@ -79,7 +79,7 @@ def half_a_record(calls: int) -> None:
             die()
         original(self, data)
 
-    journal.JournalWriter.append_bytes = torn  # type: ignore[method-assign]
+    journal.JournalWriter._write = torn  # type: ignore[method-assign]
 
 
 def plan_death(world: type[Ranks], where: str, calls: int) -> None:
@@ -89,8 +89,8 @@ def plan_death(world: type[Ranks], where: str, calls: int) -> None:
         "a gather": lambda: around(world, "_wait", dead),  # it has begun; nobody has waited for it yet
         "a rollout": lambda: around(world, "_next", then=dead),
         "a commit": lambda: half_a_record(calls),
-        "telling of a commit": lambda: around(RunWriter, "commit", then=dead),  # the other ranks do not know it yet
-        "a fold": lambda: around(fold, "_put_in_place", dead),
+        "telling of a commit": lambda: around(Writer, "append", then=dead),  # the other ranks do not know it yet
+        "a fold": lambda: around(files, "put_in_place", dead),
         "loop": lambda: around(world, "_next", then=after(calls, loop)),
         "lock": lambda: around(world, "_next", then=after(calls, lambda: ctypes.PyDLL(None).sleep(3600))),
     }
@@ -106,7 +106,7 @@ def planning_deaths(connect: Callable[..., Ranks]) -> Callable[..., Ranks]:
             if event["rank"] != int(os.environ.get("OMPI_COMM_WORLD_RANK", "-1")):
                 continue
             if "gate" in event:
-                around(RunWriter, "commit", then=after(event["after"], partial(wait_at, Path(event["gate"]))))
+                around(Writer, "append", then=after(event["after"], partial(wait_at, Path(event["gate"]))))
             else:
                 plan_death(type(ranks), event["where"], event["after"])
         return ranks

@@ -15,7 +15,7 @@ from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
-from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
+from ees_mpi.run.file import Run, is_study, open_run, tell_missing
 from ees_mpi.tasks.interference import Interference
 from ees_mpi.terminal import say_on_stderr
 

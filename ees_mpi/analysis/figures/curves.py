@@ -24,7 +24,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import unknown
-from ees_mpi.store.reader import Run
+from ees_mpi.run.file import Run
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
 from ees_mpi.tasks.locomotion import direction_name
 

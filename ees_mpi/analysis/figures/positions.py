@@ -25,7 +25,7 @@ from ees_mpi.analysis.offspring import (
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import RunFileError, optional
 from ees_mpi.outcomes import Floats
-from ees_mpi.store.reader import Run
+from ees_mpi.run.file import Run
 
 SHOWN = (0, 5, 10, 20)  # the generations of further evolution in the paper
 VIRIDIS, GREYS = "viridis_r", "Greys"

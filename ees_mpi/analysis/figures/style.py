@@ -9,7 +9,7 @@ import numpy as np
 
 from ees_mpi.analysis.labels import run_names
 from ees_mpi.errors import optional
-from ees_mpi.store.reader import Run
+from ees_mpi.run.file import Run
 from ees_mpi.terminal import say_on_stderr
 
 if TYPE_CHECKING:

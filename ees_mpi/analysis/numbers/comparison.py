@@ -23,8 +23,8 @@ from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
-from ees_mpi.store.reader import Run, is_study, open_run, tell_missing
-from ees_mpi.store.safety import damage_reported
+from ees_mpi.run.file import Run, is_study, open_run, tell_missing
+from ees_mpi.store.files import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
 
 Facts = dict[str, Any]  # the result for one metric, as data for JSON

@@ -23,8 +23,8 @@ from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import has_places, read_offspring
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.outcomes import Floats
-from ees_mpi.store.layout import BY_START
-from ees_mpi.store.reader import Run
+from ees_mpi.run.arrays import BY_START
+from ees_mpi.run.file import Run
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane

@@ -15,7 +15,7 @@ import numpy as np
 from ees_mpi.analysis.offspring import position_dim, positions, task_of
 from ees_mpi.commands.verify import spaced
 from ees_mpi.outcomes import Floats
-from ees_mpi.store.reader import Run
+from ees_mpi.run.file import Run
 
 BY_CELL, BY_RADIUS = ("entropy_fixed", "coverage"), ("near_origin", "balance", "direction_uniformity")
 OUTLIERS = 5  # percent of the places at either end that may be wild

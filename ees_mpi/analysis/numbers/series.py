@@ -9,7 +9,7 @@ from ees_mpi.analysis.numbers.scale import BY_CELL, Scale
 from ees_mpi.analysis.offspring import positions, read_offspring
 from ees_mpi.commands.verify import spaced
 from ees_mpi.outcomes import Floats
-from ees_mpi.store.reader import Run
+from ees_mpi.run.file import Run
 
 LOGGED = {
     "behavior_variance": "variance of the behaviour",

@@ -13,7 +13,7 @@ from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.numbers.tables import columns, number
 from ees_mpi.analysis.offspring import check_generation, read_offspring, valid_generations
 from ees_mpi.errors import RunFileError
-from ees_mpi.store.reader import Run
+from ees_mpi.run.file import Run
 
 AT_STDS = {  # the measures of `ees-mpi measure`: the heading of a column, and the label of an axis
     "entropy_fixed": ("fixed entropy", "fixed entropy, nats"),

@@ -111,7 +111,7 @@ def test_runs_that_differ_in_a_key_are_not_taken_for_seeds(zoo: Zoo, folder: Pat
 
 def test_outer_iterations_without_a_task_to_one_side_are_a_gap(folder: Path) -> None:
     path = folder / "maml.h5"
-    path.write_bytes(gzip.decompress((TESTS / "data" / "format4" / "maml.h5.gz").read_bytes()))
+    path.write_bytes(gzip.decompress((TESTS / "data" / "format5" / "maml.h5.gz").read_bytes()))
     with edited(path) as file:
         file["generations/sign"][1] = 1
     (panel,) = panels_of("maml-training", [path])

@@ -10,7 +10,7 @@ from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.outcomes import Outcomes
-from ees_mpi.store.reader import Run
+from ees_mpi.run.file import Run
 
 WORDS = {"task.name": "gymnasium", "task.env": "support.own_place:PlacePoint-v0", "task.behavior": "final_observation"}
 SMALL = {"task.steps": 3, "task.hidden": [2], "population.size": 4, "noise.size": 1000, "run.generations": 1}

@@ -1,6 +1,5 @@
 """Replays: the bits of the file, videos that play, and refusals."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -10,7 +9,7 @@ import imageio_ffmpeg
 import numpy as np
 import pytest
 from support.program import CHECKOUT, done, ees, train
-from support.run_files import edited
+from support.run_files import edited, note_machine
 
 from ees_mpi import open_run
 from ees_mpi.analysis import replay
@@ -81,8 +80,7 @@ def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: 
     ended = ees("replay", changed, "--individual", 1, "--individual", 0)
     assert ended.returncode == 1 and "1 of 2 replayed gave other bits" in ended.stderr and SAME in ended.stdout
     with edited(changed) as file:
-        machine = json.loads(file["sessions/machine"][0])
-        file["sessions/machine"][0] = json.dumps({**machine, "blas": "another"})
+        note_machine(file, blas="another")
     ended = ees("replay", changed, "--individual", 1)
     assert ended.returncode == 0 and "OTHER BITS" in ended.stdout and "blas is" in ended.stdout and not ended.stderr
 
@@ -137,10 +135,7 @@ def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path)
     small = ("population.size=6", "task.steps=10", "task.hidden=[8,8]", "noise.size=100000", "run.generations=2")
     run = train(tmp_path / "run.h5", "gymnasium-cheetah-maxent", *small)
     with edited(run) as file:
-        machine = json.loads(file["sessions/machine"][0])
-        del file["sessions/machine"]
-        text = np.array([json.dumps({**machine, "device": "cuda"}).encode()])
-        file.create_dataset("sessions/machine", data=text, chunks=(1,), fletcher32=True)
+        note_machine(file, device="cuda")
         file["generations/behavior"][1, 2, 0] += 0.25
     printed = ees("replay", run, "--individual", 2).stdout
     assert "the distance is 0.25" in printed and "evaluated on a GPU" in printed

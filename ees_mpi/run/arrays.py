@@ -1,0 +1,131 @@
+"""The arrays of a run file: one list. A new array is one entry here, and its producer.
+
+A group of arrays is in a file if its condition holds for the config of the run; see `_holds`. The page
+`docs/format.md` has a line for each array, for readers in other languages.
+"""
+
+from ees_mpi.config import Config
+from ees_mpi.store.layout import Array, Layout
+from ees_mpi.strategy.populations.custom import more_learned
+
+BY_START = "behavior_by_start"
+
+ARRAYS: dict[str, tuple[Array, ...]] = {
+    "every run": (
+        Array("behavior", ("individual", "behavior_dim"), "<f8", "behaviour characteristic of each individual"),
+        Array("fitness", ("individual",), "<f8", "fitness of each individual"),
+        Array("length", ("individual",), "<i4", "steps of each individual, of all its starts"),
+        Array("valid", ("individual",), "|u1", "1: finite; 0: the rollout blew up and was left out"),
+        Array("offset", ("individual",), "<i8", "where an individual's noise starts in the noise table"),
+        Array("sign", ("individual",), "|i1", "antithetic sign of an individual's noise"),
+        Array("parent", ("individual",), "<i4", "component whose mean an individual perturbs"),
+        Array("mean", ("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
+        Array("observation_count", (), "<f8", "how many observations the statistics of this generation come from"),
+        Array("mean_behavior", ("behavior_dim",), "<f8", "behaviour of the unperturbed mean; NaN: not evaluated"),
+        Array("mean_fitness", (), "<f8", "fitness of the unperturbed mean; NaN: not evaluated"),
+        Array("gradient_norm", (), "<f8", "Euclidean norm of the gradient, before L2"),
+        Array("behavior_variance", ("behavior_dim",), "<f8", "variance of the behaviour"),
+        Array("entropy", (), "<f8", "differential entropy of the behaviour, the objective's kernel, nats"),
+        Array("distance_mean", (), "<f8", "mean distance of the behaviour from the origin"),
+        Array("distance_max", (), "<f8", "largest distance of the behaviour from the origin"),
+        Array("fitness_mean", (), "<f8", "mean fitness"),
+        Array("fitness_max", (), "<f8", "largest fitness"),
+        Array("invalid_share", (), "<f8", "share of rollouts that blew up"),
+        Array("state_sha256", (), "|S64", "digest of the state after this generation"),
+        Array("seconds_evaluate", (), "<f8", "rank 0: rollouts"),
+        Array("seconds_gather", (), "<f8", "rank 0: waiting for all outcomes"),
+        Array("seconds_update", (), "<f8", "rank 0: weights, gradient, step, metrics"),
+        Array("seconds_commit", (), "<f8", "rank 0: the commit before this generation"),
+        Array("seconds_evaluate_min", (), "<f8", "rollouts, the quickest rank"),
+        Array("seconds_evaluate_mean", (), "<f8", "rollouts, mean over ranks"),
+        Array("seconds_evaluate_max", (), "<f8", "rollouts, the slowest rank"),
+        Array("seconds_slowest_rank", (), "<i4", "which rank was the slowest"),
+        Array("seconds_clock", (), "<f8", "when it was committed, seconds since 1970"),
+    ),
+    "several starts": (
+        Array(BY_START, ("individual", "start", "behavior_dim"), "<f8", "the behaviour from each start"),
+    ),
+    "normalised observations": (
+        Array("observation_sums", ("observation_sum",), "<f8", "count, sums and squares of all earlier observations"),
+        Array("observation_mean", ("observation_dim",), "<f8", "observation mean as used in this generation"),
+        Array("observation_std", ("observation_dim",), "<f8", "observation standard deviation, likewise"),
+    ),
+    "a learned std": (Array("std", ("component", "parameter"), "<f4", "std of each parameter, as in this generation"),),
+    "a population that learns more": (
+        Array("learned", ("learned_number",), "<f4", "custom population: its other learned arrays, by name, flat"),
+    ),
+    "objectives of the user": (
+        Array("objective_value", ("own_objective",), "<f8", "value of each objective of the user; NaN: not computed"),
+    ),
+    "MAML": (
+        Array("log_std", ("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
+        Array("fitness_before", ("individual",), "<f8", "MAML: fitness on each task before adaptation"),
+        Array("divergence", (), "<f8", "MAML: mean KL between the policies before and after the step"),
+        Array("objective_gain", (), "<f8", "MAML: what the step gained in the surrogate objective"),
+        Array("shortened", (), "<i4", "MAML: how often the step was shortened; -1: no step was taken"),
+    ),
+}
+LISTED = {array.name: array for group in ARRAYS.values() for array in group}
+
+
+def _holds(config: Config) -> dict[str, bool]:
+    """Return which conditions hold for a config."""
+    return {
+        "every run": True,
+        "several starts": config.task.rollouts > 1,
+        "normalised observations": config.task.observation_dim > 0,
+        "a learned std": config.population.learns_std,
+        "a population that learns more": more_learned(config.population, config.task.parameters) > 0,
+        "objectives of the user": bool(config.method.plugin_objectives),
+        "MAML": _adapts(config),
+    }
+
+
+def _adapts(config: Config) -> bool:
+    """Return whether the rows are tasks of MAML; those of a sample of its offspring are not."""
+    return config.method.name == "maml" and not config.population.has_individuals
+
+
+def layout_of(config: Config) -> Layout:
+    """Return the arrays of a run with this config, and the sizes of their axes."""
+    holds, sizes = _holds(config), sizes_of(config)
+    arrays = [array for condition, group in ARRAYS.items() if holds[condition] for array in group]
+    used = {axis for array in arrays for axis in array.axes}
+    return Layout(arrays, {axis: size for axis, size in sizes.items() if axis in used})
+
+
+def sizes_of(config: Config) -> dict[str, int]:
+    """Return the length of every axis of a run file, except the generations."""
+    task = config.task
+    return {
+        "individual": config.population.size,
+        "behavior_dim": task.behavior_dim,
+        "start": task.rollouts,
+        "component": config.population.components,
+        "parameter": task.parameters,
+        "observation_dim": task.observation_dim,
+        "observation_sum": 1 + 2 * task.observation_dim,
+        "learned_number": more_learned(config.population, task.parameters),
+        "own_objective": len(config.method.plugin_objectives),
+        "action_dim": task.layers[-1] if _adapts(config) else 0,
+    }
+
+
+def check(layout: Layout, config: Config) -> None:
+    """Raise a ValueError unless a file has arrays of a config; this opens no task, and runs no code of the user."""
+    for array in layout.arrays:
+        listed = LISTED.get(array.name)
+        if listed is None or (listed.axes, listed.type) != (array.axes, array.type):
+            raise ValueError(f"its array {array.name} is not one of a run")
+    missing = [array.name for array in ARRAYS["every run"] if array.name not in layout.columns]
+    if missing:
+        raise ValueError(f"it has no array {missing[0]}")
+    known = {"individual": config.population.size, "component": config.population.components}
+    if config.task.sizes_known and not hasattr(config.population, "function"):
+        expected = layout_of(config)
+        known = expected.sizes
+        if differing := sorted(expected.columns.keys() ^ layout.columns.keys()):
+            raise ValueError(f"its list of arrays is not that of its config: {', '.join(differing)}")
+    for axis, size in known.items():
+        if layout.sizes[axis] != size:
+            raise ValueError(f"its axis {axis} has the length {layout.sizes[axis]}; its config says {size}")

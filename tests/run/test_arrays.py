@@ -1,0 +1,66 @@
+"""The list of the arrays of a run file, and what is made of it."""
+
+import h5py
+import numpy as np
+import pytest
+from support.small_runs import trained
+
+from ees_mpi.config import load
+from ees_mpi.run.arrays import ARRAYS, LISTED, check, layout_of
+from ees_mpi.store.layout import Array, Layout
+
+SMALL = ("population.size=4", "noise.size=100000", "run.generations=1")
+KINDS = {
+    "interference": ("interference-maxent",),
+    "robot": ("cheetah-maxent", "task.steps=4"),
+    "starts": ("cheetah-maxent", "task.steps=4", "task.rollouts=2", "task.starts=own"),
+    "learned std": ("interference-maxent", "population.name=diagonal"),
+    "MAML": ("cheetah-maml", "task.steps=4", "population.size=2"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_array_of_a_generation_is_in_the_list(kind: str) -> None:
+    preset, *more = KINDS[kind]
+    config, records = load(preset, [*SMALL, *more]), []
+    trained(config, records.append)
+    forgotten = sorted(records[0].arrays.keys() - LISTED.keys())
+    assert not forgotten, f"add {forgotten} to ARRAYS in ees_mpi/run/arrays.py, and to ees_mpi/docs/format.md"
+    absent = sorted(layout_of(config).columns.keys() - records[0].arrays.keys())
+    assert not absent, f"nobody makes {absent}, which ARRAYS in ees_mpi/run/arrays.py has"
+
+
+def test_each_array_is_listed_once_with_a_type_and_a_sentence() -> None:
+    listed = [array for group in ARRAYS.values() for array in group]
+    assert len(listed) == len(LISTED) and all(array.about for array in listed)
+    axes = {axis: 2 for array in listed for axis in array.axes}
+    assert len(Layout(listed, axes).columns) == len(listed)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"remove": "entropy"}, "it has no array entropy"),
+        ({"add": Array("entropi", (), "<f8", "?")}, "its array entropi is not one of a run"),
+        ({"add": Array("std", ("parameter",), "<f4", "?")}, "its array std is not one of a run"),
+        ({"add": LISTED["shortened"]}, "is not that of its config: shortened"),
+        ({"sizes": {"individual": 5}}, "its axis individual has the length 5; its config says 4"),
+        ({"sizes": {"parameter": 7}}, "its axis parameter has the length 7; its config says 1"),
+    ],
+)
+def test_a_list_that_is_not_that_of_a_config_is_refused(change: dict[str, object], said: str) -> None:
+    config = load("interference-maxent", SMALL)
+    layout = layout_of(config)
+    check(layout, config)
+    arrays = [array for array in layout.arrays if array.name != change.get("remove")]
+    arrays += [change["add"]] if "add" in change else []
+    with pytest.raises(ValueError, match=said):
+        check(Layout(arrays, {**layout.sizes, **change.get("sizes", {})}), config)
+
+
+def test_axes_in_the_file_are_those_of_the_list(cheetah: str) -> None:
+    with h5py.File(cheetah) as file:
+        for name, array in LISTED.items():
+            if name in file["generations"]:
+                found = [dimension.keys()[0] for dimension in file["generations"][name].dims]
+                assert found == ["generation", *array.axes] and file["generations"][name].dtype == np.dtype(array.type)

@@ -1,0 +1,299 @@
+"""Run files that are damaged, changed, moved or no run files at all, as the commands meet them."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+from support.program import TINY, done, ees, info, refusal
+from support.run_files import assert_same_bits, edited, flipped
+from support.small_runs import until, walk
+
+from ees_mpi import open_run
+from ees_mpi.config import Config, load
+from ees_mpi.errors import RunFileError
+from ees_mpi.generation.state import first_state
+from ees_mpi.run import writing
+from ees_mpi.store import hdf5, journal
+
+Make = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs that tests copy."""
+    return tmp_path_factory.mktemp("written")
+
+
+@pytest.fixture
+def made(tmp_path: Path, written: Path) -> Make:
+    """Make a run of 6 generations, folded after 3; killed with 4 of 6 if asked for. Each name is another run."""
+
+    def make(killed: bool = False, name: str = "run.h5") -> Path:
+        source = written / f"{killed}-{name}"
+        if not source.exists():
+            walk(source, "interference-maxvar", *TINY, stops=(3, 4 if killed else 6), closed=not killed)
+        for suffix in ("", ".journal")[: 1 + killed]:
+            shutil.copy(f"{source}{suffix}", tmp_path / f"{name}{suffix}")
+        return tmp_path / name
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "seen_by"),
+    [
+        ("generations/behavior", 5, ["resume", "verify", "export"]),
+        ("generations/entropy", 1, ["verify", "export", "report"]),
+        ("generations/seconds_clock", 2, ["verify", "verify --updates", "info"]),
+        ("generations/generation", 2, ["verify"]),
+    ],
+)
+def test_a_flipped_bit_is_noticed_by_the_commands_that_rely_on_it(
+    name: str, row: int, seen_by: list[str], made: Make
+) -> None:
+    run = made()
+    flipped(run, name, row)
+    options = {"resume": ["--generations", 8], "export": ["--csv"]}
+    for command in seen_by:
+        code, line = refusal(*command.split(), run, *options.get(command, []))
+        assert code == 3 and "damaged" in line, command
+
+
+def damage_final(path: Path) -> None:
+    """Change a number of the last state on the disk."""
+    with h5py.File(path) as file:
+        place = file["final/mean"].id.get_offset()
+    raw = bytearray(path.read_bytes())
+    raw[place] ^= 1
+    path.write_bytes(raw)
+
+
+def test_a_damaged_final_is_named_and_refused_and_a_new_run_starts_from_a_mean_of_the_file(
+    made: Make, tmp_path: Path
+) -> None:
+    run = made()
+    with open_run(run) as before:
+        behavior, mean = before["behavior"][:], before["mean"][3]
+    damage_final(run)
+    harmed = run.read_bytes()
+    out = ["--count", 2, "-o", tmp_path / "s.h5"]
+    for words in (["resume", run, "--generations", 8], ["repair", run], ["info", run], ["sample", run, *out]):
+        code, line = refusal(*words)
+        assert code == 3 and f"{run} is damaged" in line and "/final/mean" in line and "--from RUN.h5@G" in line, line
+    assert run.read_bytes() == harmed and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
+    with open_run(run) as damaged:
+        assert damaged["behavior"][:].tobytes() == behavior.tobytes()
+    sets = ["--set", "population.size=20", "--set", "noise.size=5000", "--set", "run.generations=1"]
+    done("train", "interference-maxvar", *sets, "--from", f"{run}@3", "--out", tmp_path / "new.h5")
+    with open_run(tmp_path / "new.h5") as new:
+        assert new["mean"][0].tobytes() == mean.tobytes()
+
+
+def test_the_journal_of_a_killed_run_replaces_a_damaged_final(made: Make) -> None:
+    run, whole = made(killed=True), made(name="whole.h5")
+    damage_final(run)
+    assert "4 generations, journal folded" in done("repair", run).stdout
+    done("resume", run)
+    assert info(run)["state_sha256"] == info(whole)["state_sha256"]
+
+
+def test_a_state_that_is_not_that_of_its_last_generation_is_not_resumed(made: Make) -> None:
+    run = made()
+    with h5py.File(run, "r+") as file:
+        state, counts = hdf5.read_arrays(file["final"]), hdf5.read_attributes(file["final"])
+        hdf5.write_final(file, counts, {**state, "mean": state["mean"] + 1})  # with the right checksums
+    for words in (["resume", run, "--generations", 8], ["verify", run]):
+        code, line = refusal(*words)
+        assert code == 3 and "its state is not that of its last generation" in line
+
+
+@pytest.mark.usefixtures("quick_figures")
+@pytest.mark.parametrize("harm", ["is missing", "ends within a record"])
+def test_generations_that_may_be_missing_are_told_in_one_line(harm: str, made: Make, tmp_path: Path) -> None:
+    run, other = made(killed=True), made(name="other.h5")
+    beside, out = journal.path_of(run), ["-o", tmp_path / "out.h5"]
+    if harm == "is missing":
+        beside.unlink()
+    else:
+        beside.write_bytes(beside.read_bytes()[:-40])
+    compare = ["compare", run, "--metric", "distance_mean", "--against", other]
+    commands = ["metrics"], ["export", "--csv"], ["verify"], ["sample", "--count", 2, *out], ["report"], ["figure"]
+    for words in ([command, run, *more] for command, *more in commands):
+        assert done(*words).stderr.count(f"run.h5.journal {harm}") == 1, words
+    assert ees(*compare).stderr.count(f"run.h5.journal {harm}") == 1
+    assert done("resume", run).stdout.count(f"run.h5.journal {harm}") == 1
+    assert info(run)["damage"] is None and done("metrics", run).stderr == ""
+
+
+def test_a_resumed_run_without_its_journal_is_told_before_its_first_fold(made: Make) -> None:
+    run = made()
+    assert info(run)["damage"] is None
+    with open_run(run) as opened:
+        config = until(opened.config, 7)
+    writing.resume(run, config).release()
+    journal.path_of(run).unlink()
+    assert "generations from 6 on may be lost" in str(info(run)["damage"])
+    assert "generations from 6 on may be lost" in done("resume", run).stderr  # it has nothing to do
+    assert "generations from 6 on may be lost" in done("repair", run).stdout
+    assert info(run)["damage"] is None
+
+
+def test_the_journal_of_another_run_is_refused_by_readers_and_set_aside_by_repair(made: Make, tmp_path: Path) -> None:
+    run, other, out = made(killed=True), made(killed=True, name="other.h5"), tmp_path / "out.h5"
+    journal.path_of(other).replace(journal.path_of(run))
+    for command, *more in (["verify"], ["sample", "--count", 2, "--out", out], ["export", "--csv"], ["report"]):
+        code, line = refusal(command, run, *more)
+        assert code == 3 and "run.h5.journal is the journal of another run. `ees-mpi repair` renames it" in line, line
+    assert "another run" in info(run)["damage"] and "another run" in done("info", run, run).stdout
+    assert "run.h5.journal.other-run" in done("repair", run).stdout
+    done("sample", run, "--count", 2, "--out", out)
+
+
+def test_a_sample_does_not_replace_an_unfinished_run(made: Make) -> None:
+    run, killed = made(), made(killed=True, name="killed.h5")
+    code, line = refusal("sample", run, "--count", 2, "--out", killed, "--overwrite")
+    assert code == 3 and "unfinished run" in line and info(killed)["generations"] == 4
+
+
+def test_a_link_to_a_killed_run_shows_its_journal(made: Make, tmp_path: Path) -> None:
+    run, folder = made(killed=True), tmp_path / "links"
+    folder.mkdir()
+    link = folder / "link.h5"
+    link.symlink_to(run)
+    assert info(link)["generations"] == 4 and "4/6" in done("info", link, link).stdout
+    sets = ["--set", "population.size=20", "--set", "noise.size=5000", "--set", "run.generations=1"]
+    for source, name in ((run, "one.h5"), (link, "two.h5")):
+        done("train", "interference-maxvar", *sets, "--from", source, "--out", tmp_path / name)
+    assert info(tmp_path / "one.h5")["state_sha256"] == info(tmp_path / "two.h5")["state_sha256"]
+
+
+def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path, finished: Path, copied: Path) -> None:
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["x"] = 1
+    (tmp_path / "folder.h5").mkdir()
+    (tmp_path / "empty.h5").touch()
+    (tmp_path / "cut.h5").write_bytes(finished.read_bytes()[:-3000])
+    (tmp_path / "config.toml").write_text("[run]")
+    np.savez(tmp_path / "policy.npz", a=np.ones(2))
+    (tmp_path / "loop.h5").symlink_to(tmp_path / "loop.h5")
+    os.mkfifo(tmp_path / "pipe.h5")
+    expected = {
+        "other.h5": "is HDF5, but not of ees_mpi: expected a run file",
+        "folder.h5": "is a folder; expected a run file",
+        "empty.h5": "is empty; expected a run file",
+        "cut.h5": "is truncated",
+        "config.toml": "is not a readable HDF5 file, but a config; expected a run file",
+        "policy.npz": "is a policy, which has no generations; expected a run file",
+        "absent.h5": "does not exist; expected a run file",
+        "loop.h5": "loop.h5",
+        "pipe.h5": "is not a plain file",
+    }
+    for name, words in expected.items():
+        for command in ("verify", "repair"):
+            code, line = refusal(command, tmp_path / name)
+            assert code == 3 and words in line, line
+    for version, words in ((4, "has format 4; this version of ees_mpi reads format 5"), ("one", "is neither a number")):
+        with h5py.File(copied, "r+") as file:
+            file.attrs["format_version"] = version
+        with pytest.raises(RunFileError, match=words):
+            open_run(copied)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("seed", 5, "attributes of / have a wrong checksum"),
+        ("config", "of variable length", "its attribute config is neither a number nor a text of a fixed length"),
+        ("seed", np.zeros(3), "its attribute seed is neither a number nor a text of a fixed length"),
+    ],
+)
+def test_a_changed_attribute_is_refused(name: str, value: Any, said: str, copied: Path) -> None:
+    with h5py.File(copied, "r+") as file:
+        file.attrs[name] = value
+    for command in ("info", "resume", "repair"):
+        code, line = refusal(command, copied)
+        assert code == 3 and f"{copied} is damaged" in line and said in line, line
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("noise_size", 4999, "another noise table"),
+        ("until", 7, "another length"),
+        ("config", "[run]", r"cannot be read by this version of ees_mpi: .*\[task\] is missing"),
+    ],
+)
+def test_a_config_that_is_not_that_of_the_file_is_refused_when_it_is_used(
+    name: str, value: Any, said: str, copied: Path
+) -> None:
+    with h5py.File(copied, "r+") as file:
+        values = {**hdf5.read_attributes(file), name: value}
+        hdf5.write_attributes(file, values)
+    with open_run(copied) as run, pytest.raises(RunFileError, match=said):
+        _ = run.config
+
+
+def test_other_noise_than_the_files_is_refused(copied: Path) -> None:
+    with edited(copied) as file:
+        file.attrs["noise_digest"] = "0" * 64
+    with open_run(copied) as run, pytest.raises(RunFileError, match="noise table of this machine differs"):
+        run.individual(0, 0)
+    assert "noise table of this machine differs" in refusal("resume", copied, "--generations", 8)[1]
+
+
+@pytest.mark.parametrize("name", ["mean", "offset", "sign"])
+def test_an_individual_is_rebuilt_from_sound_arrays_only(name: str, made: Make) -> None:
+    run = made()
+    with open_run(run) as opened:
+        whole = opened.individual(5, 2).tobytes()
+    flipped(run, "generations/fitness", 5)
+    with open_run(run) as opened:
+        assert opened.individual(5, 2).tobytes() == whole
+    flipped(run, f"generations/{name}", 5)
+    with open_run(run) as opened, pytest.raises(RunFileError, match=f"{name} has wrong checksums"):
+        opened.individual(5, 2)
+
+
+def test_a_journal_run_and_a_folded_run_end_in_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = walk(tmp_path / "plain.h5", "interference-maxvar", *TINY)
+    monkeypatch.setattr("ees_mpi.store.writer.FOLD_BYTES", 1)
+    assert_same_bits(plain, walk(tmp_path / "often.h5", "interference-maxvar", *TINY))
+
+
+def test_more_generations_on_resume_are_remembered_through_a_kill(made: Make) -> None:
+    run = made()
+    with open_run(run) as opened:
+        longer = until(opened.config, 50)
+    file = writing.resume(run, longer)
+    writing.begin_session(file, longer, 1, 1, {})
+    file.release()
+    for _ in range(2):
+        with open_run(run) as opened:
+            assert opened.config.run.generations == 50 and not opened.complete
+        done("repair", run)
+
+
+@pytest.mark.parametrize(
+    ("fsync", "message"), [("true", "All committed generations are safe"), ("false", "may be lost")]
+)
+def test_generations_are_called_safe_only_where_they_are(
+    fsync: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    config: Config = load("interference-maxvar", [*TINY, f"run.fsync={fsync}"])
+    file = writing.create(tmp_path / "run.h5", config, first_state(config).arrays())
+    monkeypatch.setattr("ees_mpi.store.journal.JournalWriter.append", full)
+    with pytest.raises(RunFileError, match=rf"No space left on device\. .*{message}"):
+        writing.begin_session(file, config, 1, 1, {})
+    file.release()
+    study = writing.create(tmp_path / "study.h5", config, first_state(config).arrays(), kind="study")
+    with pytest.raises(RunFileError, match=r"No space left on device$"):
+        writing.begin_session(study, config, 1, 1, {})
+    study.release()
