@@ -154,7 +154,7 @@ def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     more = [f"and {len(files) - SHOWN} more files of yours"] if len(files) > SHOWN else []
     return [
         f"{key} is {mine[key]!r} here and {other[key]!r} there"
-        for key in (*BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files[:SHOWN])
+        for key in ("commit", *BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files[:SHOWN])
         if key in mine and key in other and mine[key] != other[key]
     ] + more
 

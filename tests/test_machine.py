@@ -72,8 +72,12 @@ def test_the_commit_is_what_git_says_of_the_checkout_and_else_the_version(
     assert asked() == __version__
 
 
-def test_a_resume_on_another_machine_is_noticed(copied: Path) -> None:
+@pytest.mark.parametrize("changed", ["blas", "commit"])
+def test_a_resume_on_another_machine_or_with_another_commit_is_told_in_one_line(copied: Path, changed: str) -> None:
+    here = {**machine.fingerprint(), "commit": machine.commit()}
     with edited(copied) as file:
-        note_machine(file, blas="another")
+        note_machine(file, **{**here, changed: "another"})
     said = done("resume", copied, "--generations", "7").stdout
-    assert "warning: something has changed since the last session" in said and "'another' there" in said
+    (line,) = [line for line in said.splitlines() if "warning" in line]
+    assert "something has changed since the last session" in line
+    assert f"{changed} is {here[changed]!r} here and 'another' there" in line

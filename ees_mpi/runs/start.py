@@ -202,6 +202,7 @@ def begin_session(
     generation: the next one; before: the earlier sessions
     """
     here, code = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, **device}, sources(config.to_toml())
+    here["commit"] = machine.commit()
     if before:
         there, since = before[-1]["machine"], f"generation {max(generation - 1, 0)}"
         if changed := machine.code_change(machine.own_code(code), machine.own_code(there), since):
