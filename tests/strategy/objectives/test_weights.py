@@ -1,13 +1,12 @@
 """Objectives of the user's own in numpy: no torch, the weights of the same function in torch, clear errors."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from support.outcomes import outcomes
-from support.program import TINY, done, info, sets
+from support.program import TINY, done, info, sets, train
 
 from ees_mpi import open_run
 from ees_mpi.errors import ConfigError
@@ -66,18 +65,13 @@ def test_a_wrong_function_is_found_before_any_rollout(name: str, message: str) -
         own(name).try_out(500, 2)
 
 
-def test_training_with_it_loads_no_torch(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.modules['torch'] = None; import ees_mpi\n"
-        "own = {'objective.name': 'weights', 'objective.function': 'support.own_weights:outermost', "
-        "'run.generations': 3, 'population.size': 20, 'noise.size': 5000}\n"
-        "with ees_mpi.train('interference-maxvar', 'run.h5', settings=own) as run:\n"
-        "    print(run['objective_value'].shape)"
+def test_training_with_it_needs_no_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    run = train(
+        tmp_path / "run.h5", "interference-maxvar", "objective.name=weights", f"objective.function={OWN}:outermost"
     )
-    folder = str(Path(__file__).parents[2])
-    words = [sys.executable, "-c", f"import sys; sys.path.append({folder!r})\n{code}"]
-    ran = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path)
-    assert ran.stdout.endswith("(3, 1)\n"), ran.stderr
+    with open_run(run) as opened:
+        assert opened["objective_value"].shape == (6, 1)
 
 
 @pytest.mark.standing_ranks
