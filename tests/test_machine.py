@@ -37,9 +37,7 @@ def test_differences_name_the_keys_on_which_bits_depend_and_no_others() -> None:
     other = {**mine, "blas": "another BLAS", "h5py": "0", "cpu": "another CPU"}
     (difference,) = machine.differences(mine, other)
     assert "blas is" in difference and "'another BLAS' there" in difference
-
-
-def test_keys_that_only_one_machine_has_are_no_difference() -> None:
+    # A key that only one machine has is no difference.
     cpu, first, second = {}, {"gpu": "A", "gpu_kernels": "1"}, {"gpu": "A", "gpu_kernels": "2"}
     assert machine.differences(second, first) == ["gpu_kernels is '2' here and '1' there"]
     assert [machine.differences(*pair) for pair in ((second, cpu), (cpu, first), (second, second))] == [[]] * 3

@@ -12,9 +12,7 @@ from ees_mpi import config
 from ees_mpi.analysis.labels import label
 from ees_mpi.commands.adapt import read_adaptation
 from ees_mpi.commands.info import read
-from ees_mpi.config import keys
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import flat
 
 pytest.importorskip("mujoco")
 pytest.importorskip("pybullet")
@@ -72,11 +70,3 @@ def test_another_engine_drops_the_device_and_says_so() -> None:
     assert changed.task.device is None and changed.notes == (
         "task.engine=bullet drops task.device, which it does not have",
     )
-
-
-@pytest.mark.parametrize(("engine", "shown"), [("bullet", False), ("mujoco", True)])
-def test_keys_that_do_not_apply_are_not_shown(engine: str, shown: bool) -> None:
-    loaded = config.load("ant-maxent", [f"task.engine={engine}"])
-    assert ("device" in loaded.sections()["task"]) == shown
-    said = "\n".join(keys.text(keys.sections(), dict(flat(loaded.sections()))))
-    assert "  task.engine = " in said and ("  task.device = " in said) == shown

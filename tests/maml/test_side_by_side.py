@@ -52,12 +52,6 @@ def together(groups: list[Pairs]) -> Pairs:
     return Pairs([index for group in groups for index in group.index], before, after)
 
 
-def test_advantages_of_all_tasks_are_those_of_each_task(made: Made) -> None:
-    _, _, groups = made
-    for row, group in zip(together(groups).before.advantages(0.9), groups, strict=True):
-        np.testing.assert_allclose(row, group.before.advantages(0.9)[0], atol=1e-9)
-
-
 @pytest.mark.parametrize("groups", [1, 2])
 def test_tasks_side_by_side_are_sums_of_single_tasks(made: Made, groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded, state, pairs = made

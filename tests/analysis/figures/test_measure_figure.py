@@ -5,7 +5,6 @@ import pytest
 
 import ees_mpi
 from ees_mpi.analysis.figures.curves import measure, standard_error
-from ees_mpi.analysis.figures.positions import limits
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.offspring import Offspring
@@ -36,17 +35,6 @@ def test_the_map_of_several_starts_shows_where_rollouts_end_at_one_scale(measure
     assert np.ptp(panel.get_xlim()) == pytest.approx(np.ptp(panel.get_ylim()))
     assert panel.get_title().startswith("where rollouts end:")
     assert "means over 3 starts; bars: two standard errors" in figure.legends[0].get_title().get_text()
-
-
-def test_axes_of_measures_begin_at_zero_and_that_of_an_entropy_is_a_nat_long(measured: Run) -> None:
-    with drawing():
-        entropy, *others = measure([measured], 1.0).axes[:5]
-    assert [panel.get_ylim()[0] for panel in others] == [0.0] * 4 and np.ptp(entropy.get_ylim()) >= 1
-
-
-def test_axes_of_a_place_have_one_scale_and_those_of_a_length_and_a_speed_do_not(measured: Run) -> None:
-    near, far = (np.ptp(limits(measured, np.zeros(2), np.array(high)), axis=1) for high in ([6.0, 2.0], [6.0, 0.07]))
-    assert near[0] == near[1] and far[0] > 50 * far[1]
 
 
 def test_the_standard_error_of_a_mean_is_that_of_the_textbook() -> None:

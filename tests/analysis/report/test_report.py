@@ -113,15 +113,6 @@ def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_arra
     assert len(read) > 10 and set(read) == {1}
 
 
-def test_the_page_begins_with_the_numbers_that_matter_and_their_curves(finished: Path) -> None:
-    with open_run(finished) as run:
-        page, x = report.render([run]), run["mean"][:, 0, 0]
-    numbers, curves = page.split("<h2>Behaviours</h2>")[0], page.split("<h2>Over generations</h2>")[1]
-    titles = [re.findall(each, text) for text, each in ((numbers, "<tr><td>([^<(]+)"), (curves, "<figure><b>([^<(]+)"))]
-    assert [title.lower() for title in titles[0][:6]] == [title.lower() for title in titles[1][:6]]
-    assert numbers.count("<th>generation") == 3 and all(f"<td>{number(x[g])}</td>" in numbers for g in (0, 3, 5))
-
-
 def test_several_seeds_have_their_mean_with_an_interval(finished: Path, tmp_path: Path) -> None:
     low, high = report_charts.interval_of_mean(np.array([[1.0], [2.0], [4.0]]))
     assert (low[0], high[0]) == pytest.approx((-1.461, 6.128), abs=1e-3)  # 2.333 +- 4.303 * 1.528 / sqrt(3)

@@ -1,12 +1,10 @@
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ees_mpi.errors import MissingExtra
 from ees_mpi.outcomes import Outcome
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.robot_model import library
@@ -152,16 +150,6 @@ def test_an_own_model_leaves_its_place_out_of_the_observation(own: str) -> None:
     assert evaluate(task).valid
     assert build(model=own, root="cart", dimensions=1).layers[0] == 7
     assert build(model=own, root="arm").layers[0] == 6
-
-
-def test_a_renderer_that_is_not_here_is_named_by_its_variable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "mujoco.py").write_text("raise AttributeError('no eglQueryString')")
-    monkeypatch.delitem(sys.modules, "mujoco", raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("MUJOCO_GL", "egl")
-    with pytest.raises(MissingExtra, match=r"MUJOCO_GL=egl; .*no eglQueryString") as error:
-        library()
-    assert "pip install" not in str(error.value)
 
 
 def test_a_run_carries_the_text_of_an_own_model(own: str) -> None:
