@@ -83,10 +83,6 @@ class MLP:
         activation: see `by_layer`; scale, shift: of the outputs, one number each or one for each output
         """
         self.sizes = tuple(int(size) for size in sizes)
-        if len(self.sizes) < 2 or min(self.sizes) < 1:
-            raise ValueError(
-                f"expected sizes of observation, hidden layers and action, all at least 1; got {self.sizes}"
-            )
         self._shapes = [(fan_in + 1, fan_out) for fan_in, fan_out in pairwise(self.sizes)]
         self.count = parameter_count(self.sizes)
         self._inputs = [np.ones(rows, np.float32) for rows, _ in self._shapes]  # the last 1 multiplies the bias

@@ -85,8 +85,6 @@ class Robot:
 
     def step(self, action: NDArray[Any]) -> tuple[NDArray[np.float32], bool]:
         """Apply an action, clipped to +-1, for one time step; return the observation and whether the rollout ended."""
-        if action.shape != (self.action_size,):
-            raise ValueError(f"expected a {self.name}'s action, ({self.action_size},); got the shape {action.shape}")
         torques = [
             power * a if -1.0 < a < 1.0 else power if a >= 1.0 else -power if a <= -1.0 else _refuse(action)
             for power, a in zip(self._powers, action.tolist(), strict=True)
