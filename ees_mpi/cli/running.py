@@ -10,7 +10,7 @@ from typing import Annotated
 from ees_mpi import ranks
 from ees_mpi.cli.options import command, echo, print_notes
 from ees_mpi.commands import requests
-from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, Option, path_of
+from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, PRESET, Option, path_of
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective, scipy_stats
 from ees_mpi.terminal import say, say_on_stderr
 
@@ -205,13 +205,19 @@ def plan(
 
 
 @command(on_ranks=True)
-def doctor() -> None:
-    """Check that this machine has all that a run needs."""
+def doctor(
+    source: Annotated[str | None, Option("", PRESET, "[PRESET|FILE.toml]")] = None,
+    regression: Annotated[bool, Option("Train ten generations, and compare their bits.", usage="--run")] = False,
+) -> None:
+    """Check that this machine has all that a run needs, on every node: cores, memory, files, locks, GPUs.
+
+    Start it like the job, under its mpirun or srun. A preset is asked for its memory.
+    """
 
     def job(world: "ranks.Ranks") -> None:
-        from ees_mpi.commands.doctor import examine
+        from ees_mpi.commands import doctor
 
-        findings = examine(world)
+        findings = [doctor.regression(world)] if regression else doctor.examine(world, source)
         if world.is_root:
             for verdict, subject, result in findings:
                 echo(f"{verdict:5} {subject:15} {result}")

@@ -1,20 +1,27 @@
-"""`ees-mpi doctor`: check MPI, ranks per node, shared memory, threads, HDF5, file locks and packages."""
+"""`ees-mpi doctor`: check everything that a run needs, on every node: cores, memory, files, locks, GPUs, packages.
 
+Each rank describes where it runs, and one rank of each node describes the node. All of it is gathered on all ranks, so
+that they agree on the findings. What is the same on all nodes is one line.
+"""
+
+import contextlib
 import fcntl
+import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ees_mpi import machine
+from ees_mpi import machine, memory
 from ees_mpi.errors import EesError
-from ees_mpi.memory import SHARED_MEMORY, SHARED_PREFIX
+from ees_mpi.memory import MIB, SHARED_MEMORY, SHARED_PREFIX
 from ees_mpi.ranks import Ranks, gpus, launched
 
 EXTRAS = {  # of this package, with the packages that each brings and its purpose
@@ -27,23 +34,154 @@ EXTRAS = {  # of this package, with the packages that each brings and its purpos
     "video": (("imageio-ffmpeg", "pillow"), "replay --video"),
     "tensorboard": (("tensorboardx",), "train --tensorboard"),
 }
+PRESET = "ant-maxent"  # whose memory is asked for, unless another one is named
+SYSTEM, PROC = Path("/sys/devices/system"), Path("/proc")
 Finding = tuple[str, str, str]  # a line of the output: ok, note or bad; the subject; the result
-PAPER_TABLE = 2**28 * 4  # bytes of the noise table of the locomotion presets
+Facts = dict[str, Any]  # of a rank, and, from the first rank of each node, of the node
+
+RUN: dict[str, Any] = {  # the run of `doctor --run`
+    "run": {"generations": 10, "seed": 1, "evaluate_mean_every": 2},
+    "task": {
+        "name": "function",
+        "function": "ees_mpi.commands.doctor:walk",
+        "parameters": 1000,
+        "behavior_dim": 2,
+        "start": 0.0,
+    },
+    "population": {"name": "normal", "size": 120, "std": 0.1},
+    "objective": {"name": "maxent", "bandwidth": 1.0, "normalization": "whiten"},
+    "optimizer": {"name": "adam", "lr": 0.02, "l2": 0.01},
+    "noise": {"size": 1 << 20},
+}
+# The digest after the last generation, with numpy 2.4 on x86-64 CPUs with AVX2 and with AVX-512.
+NUMPY, FEATURES = "2.4.", ("X86_V3", "AVX2")
+DIGEST = "062a1393ea3f1ccad8d3eab2caa87dcafba2f59a7da12067a988179710e7e64d"
 
 
-def examine(ranks: Ranks) -> list[Finding]:
-    """Check everything that a run needs; called on all ranks together."""
+def walk(z: Any) -> tuple[Any, float]:
+    """Return where a walk ends whose turns are the parameters, and its distance."""
+    turns = np.cumsum(z, dtype=np.float64)
+    end = np.array([np.cos(turns).sum(), np.sin(turns).sum()])
+    return end, float(np.sqrt(np.square(end).sum()))
+
+
+def examine(ranks: Ranks, source: str | None = None) -> list[Finding]:
+    """Check everything that a run needs; called on all ranks together.
+
+    source: the preset or config file whose memory is asked for
+    """
     here = machine.fingerprint()
+    with locked_file(ranks) as (path, problem):
+        places = gathered(ranks, {**place(), **(node(path) if ranks.node_rank == 0 else {})})
+    nodes = [found for found in places if "shm" in found]
     return [
         *_mpi(ranks),
         _tried("threads", machine.check_threads, "one BLAS thread per rank"),
-        *_shared_memory(ranks),
+        *_cores(places),
+        *_memory(nodes, places, source),
+        *_shared_memory(ranks, nodes),
         _tried("same bits", lambda: ranks.check_alike(here), "all ranks have the same CPU features, BLAS and versions"),
         ("ok", "cpu", f"{here['cpu']}; {here['blas']}; numpy {here['numpy']}"),
-        *_files(),
-        *_gpus(ranks),
+        *_files(nodes, problem),
+        *_gpus(ranks, nodes),
         *_packages(),
     ]
+
+
+def gathered(ranks: Ranks, facts: Facts) -> list[Facts]:
+    """Return the facts of all ranks, on every rank."""
+    data = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+    ends = np.cumsum(counts := ranks.each(len(data)))
+    everything = ranks.allgather(data, counts).tobytes()
+    return [
+        json.loads(everything[end - count : end]) for end, count in zip(ends.tolist(), counts.tolist(), strict=True)
+    ]
+
+
+def place() -> Facts:
+    """Return where this rank may run: its host, and the cores, hardware threads and NUMA domains."""
+    threads = sorted(os.sched_getaffinity(0))
+    cpus = [SYSTEM / "cpu" / f"cpu{number}" for number in threads]
+    cores = {_text(cpu / "topology/thread_siblings_list") or cpu.name for cpu in cpus}
+    domains = {each.name for cpu in cpus for each in cpu.glob("node[0-9]*")}
+    return {"host": os.uname().nodename, "threads": len(threads), "cores": sorted(cores), "domains": len(domains)}
+
+
+def node(path: Path) -> Facts:
+    """Return the facts of this node; `path`: a file that the first rank of all has locked."""
+    room, why = memory.left()
+    ours = Path(SHARED_MEMORY).glob(f"{SHARED_PREFIX}*")
+    folder = SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else tempfile.gettempdir()
+    return {
+        "shm": shutil.disk_usage(folder).free,
+        "left behind": [str(each) for each in ours if os.access(each, os.W_OK)],
+        "memory": room,
+        "limit": why,
+        "node domains": len([*SYSTEM.glob("node/node[0-9]*")]),
+        "file system": file_system(Path.cwd()),
+        "lock": seen_lock(path),
+        "gpus": [f"{gpu.name} ({gpu.memory >> 30} GiB)" for gpu in gpus.visible_gpus()],
+    }
+
+
+def _text(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_text().strip()
+    return ""
+
+
+def file_system(folder: Path) -> str:
+    """Return the type of the file system that holds a folder, as the kernel calls it."""
+    best = "", ""
+    for words in map(str.split, _text(PROC / "self/mountinfo").splitlines()):
+        point = words[4].replace("\\040", " ")
+        if len(point) >= len(best[0]) and folder.is_relative_to(point):
+            best = point, words[words.index("-") + 1]
+    return best[1] or "unknown"
+
+
+@contextlib.contextmanager
+def locked_file(ranks: Ranks) -> Iterator[tuple[Path, str]]:
+    """Let rank 0 lock a file in this folder during a block, and yield it with what is wrong; on all ranks together."""
+    name, problem, file = "", "", None
+    if ranks.is_root:
+        try:
+            file = tempfile.NamedTemporaryFile(dir=".", prefix=".ees-mpi-doctor-")
+            name = os.path.basename(file.name)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            problem = ("no locks: " if name else "") + str(error.strerror)
+    name, problem = json.loads(ranks.broadcast(json.dumps([name, problem]).encode()))
+    try:
+        yield Path(name or "nothing"), problem
+    finally:
+        if file:
+            file.close()
+
+
+def seen_lock(path: Path) -> str:
+    """Return "held" if this process sees the lock of another one on a file, "free", or why that cannot be told."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return "held"
+    except OSError as error:
+        return str(error.strerror)
+    return "free"
+
+
+def on_hosts(nodes: Sequence[Facts], result: Callable[[Facts], Any]) -> Iterator[tuple[Any, str]]:
+    """Yield each result that differs, with the nodes that have it."""
+    ordered = sorted(nodes, key=lambda found: (str(result(found)), found["host"]))
+    for _, group in groupby(ordered, lambda found: str(result(found))):
+        members = list(group)
+        hosts = [found["host"] for found in members]
+        if len(members) == len(nodes):
+            where = f" on all {len(nodes)} nodes" if len(nodes) > 1 else ""
+        else:
+            where = f" on {', '.join(hosts[:8])}" + (f" and {len(hosts) - 8} more nodes" if len(hosts) > 8 else "")
+        yield result(members[0]), where
 
 
 def _mpi(ranks: Ranks) -> Iterator[Finding]:
@@ -72,15 +210,73 @@ def _tried(subject: str, check: Callable[[], Any], result: str) -> Finding:
     return "ok", subject, result
 
 
-def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
-    if os.path.isdir(SHARED_MEMORY):
-        free = shutil.disk_usage(SHARED_MEMORY).free
-        enough = free >= PAPER_TABLE
-        cure = "" if enough else f"; the paper's noise table needs {PAPER_TABLE >> 20}: set noise.size to {free // 8}"
-        yield "ok" if enough else "note", "shared memory", f"{free >> 20} MiB in {SHARED_MEMORY}{cure}"
-    ours = Path(SHARED_MEMORY).glob(f"{SHARED_PREFIX}*")
-    if left := [str(path) for path in ours if os.access(path, os.W_OK)]:
-        yield "note", "left behind", f"{', '.join(left)}: by a killed run, unless one is starting now; remove it"
+def _cores(places: Sequence[Facts]) -> Iterator[Finding]:
+    """Compare the ranks of each node with the cores that they may use."""
+    nodes = []
+    for _, group in groupby(sorted(places, key=lambda found: str(found["host"])), lambda found: found["host"]):
+        members = list(group)
+        nodes.append({**members[0], "members": members, "crowd": crowd([frozenset(one["cores"]) for one in members])})
+    for said, where in on_hosts(nodes, _said_of_cores):
+        cure = "; start one rank per core: srun --hint=nomultithread --cpu-bind=cores, or mpirun --bind-to core"
+        crowded = "share" in said
+        yield "bad" if crowded else "ok", "cores", f"{said}{where}{cure if crowded else ''}"
+    for (mine, whole), where in on_hosts(nodes, lambda found: (found["domains"], found["node domains"])):
+        if whole > 1:
+            cure = "; on whole nodes, mpirun --map-by numa --bind-to core keeps it near its memory" if mine > 1 else ""
+            yield "note" if mine > 1 else "ok", "NUMA", f"a rank may use {mine} of {whole} NUMA domains{where}{cure}"
+
+
+def _said_of_cores(found: Facts) -> str:
+    """Return how many ranks of a node are on how many cores."""
+    if found["crowd"]:
+        ranks, cores = found["crowd"]
+        return f"{ranks} ranks share {cores} core{'s' * (cores > 1)}"
+    members = found["members"]
+    ranks, cores = len(members), len({core for one in members for core in one["cores"]})
+    fewest, threads = min(len(one["cores"]) for one in members), min(one["threads"] for one in members)
+    each = f"{fewest} core{'s' * (fewest > 1)} with {threads} hardware thread{'s' * (threads > 1)}"
+    return f"{ranks} rank{'s' * (ranks > 1)} on {cores} core{'s' * (cores > 1)}; each may use {each}"
+
+
+def crowd(cores: Sequence[frozenset[str]]) -> tuple[int, int] | None:
+    """Return how many ranks of a node have only how many cores for them; None if each can have one for itself."""
+    for mine in dict.fromkeys(cores):
+        inside = sum(other <= mine for other in cores)
+        if inside > len(mine):
+            return inside, len(mine)
+    return None
+
+
+def _memory(nodes: Sequence[Facts], places: Sequence[Facts], source: str | None) -> Iterator[Finding]:
+    """Compare the memory of each node with what a preset needs."""
+    from ees_mpi import config as configs
+
+    name = source or PRESET
+    loaded = configs.load(name)
+    table, state = 4 * loaded.noise.size, sum(configs.rank_bytes(loaded).values())
+    hosts = [found["host"] for found in places]
+    need = table + max(map(hosts.count, hosts)) * state
+    short = "bad" if source else "note"
+    for lacks, least, where in _room(nodes, "memory", need):
+        words = f"a node needs {need // MIB} MiB for {name}, and {least['memory'] // MIB} MiB are left{where}"
+        yield short if lacks else "ok", "memory", f"{words}: {least['limit']}"
+    for lacks, least, where in _room(nodes, "shm", table):
+        words = f"the noise table needs {table // MIB} MiB of {SHARED_MEMORY}, and {least['shm'] // MIB} MiB are free"
+        cure = f"; set noise.size to at most {least['shm'] // 4}" if lacks else ""
+        yield short if lacks else "ok", "shared memory", f"{words}{where}{cure}"
+
+
+def _room(nodes: Sequence[Facts], name: str, need: int) -> Iterator[tuple[bool, Facts, str]]:
+    """Yield whether nodes have less than they need, the facts of the one that has least, and which nodes they are."""
+    for lacks, where in on_hosts(nodes, lambda found: found[name] < need):
+        alike = (found for found in nodes if (found[name] < need) == lacks)
+        yield lacks, min(alike, key=lambda found: int(found[name])), where
+
+
+def _shared_memory(ranks: Ranks, nodes: Sequence[Facts]) -> Iterator[Finding]:
+    for left, where in on_hosts([found for found in nodes if found["left behind"]], lambda found: found["left behind"]):
+        said = "by a killed run, unless one is starting now; remove it"
+        yield "note", "left behind", f"{', '.join(left)}{where}: {said}"
     table = ranks.shared_array(1024, np.int64)
     if ranks.node_rank == 0:
         table[:] = np.arange(1024)
@@ -89,15 +285,13 @@ def _shared_memory(ranks: Ranks) -> Iterator[Finding]:
     yield "ok" if seen else "bad", "shared array", "written by one rank, read by all ranks of the node"
 
 
-def _files() -> Iterator[Finding]:
+def _files(nodes: Sequence[Facts], problem: str) -> Iterator[Finding]:
+    """Check this folder, where a run file would be."""
+    for kind, where in on_hosts(nodes, lambda found: found["file system"]):
+        yield "ok", "file system", f"this folder is on {kind}{where}"
     try:
         yield run_file()
         with tempfile.NamedTemporaryFile(dir=".", prefix=".ees-mpi-doctor-") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                yield "ok", "file locks", "work in this folder"
-            except OSError as error:
-                yield "note", "file locks", f"{error.strerror}: a heartbeat is used instead"
             start = time.perf_counter()
             for _ in range(10):
                 os.write(file.fileno(), b"x" * 4096)
@@ -105,6 +299,18 @@ def _files() -> Iterator[Finding]:
             yield "ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder"
     except OSError as error:
         yield "bad", "this folder", f"cannot be written: {error.strerror}"
+        return
+    if problem:
+        yield "note", "file locks", f"{problem}: a heartbeat is used instead"
+        return
+    for seen, where in on_hosts(nodes, lambda found: found["lock"]):
+        if seen == "held":
+            yield "ok", "file locks", f"a lock that rank 0 has taken in this folder is seen{where}"
+        elif seen == "free":
+            words = "is not seen, so that two jobs could write one file; choose another folder, or mount it with locks"
+            yield "bad", "file locks", f"a lock that rank 0 has taken in this folder{where} {words}"
+        else:
+            yield "bad", "this folder", f"a file that rank 0 has made in this folder cannot be opened{where}: {seen}"
 
 
 def run_file() -> Finding:
@@ -133,14 +339,15 @@ def run_file() -> Finding:
     return "ok" if sound else "bad", "HDF5", f"{versions}: a run of 3 generations is written, and read again"
 
 
-def _gpus(ranks: Ranks) -> Iterator[Finding]:
-    """Name the GPUs that this rank sees, and the ranks that would drive one."""
-    seen, drivers = gpus.visible_gpus(), gpus.assign(ranks)
+def _gpus(ranks: Ranks, nodes: Sequence[Facts]) -> Iterator[Finding]:
+    """Name the GPUs of each node, and the ranks that would drive one."""
+    drivers = gpus.assign(ranks)
     if not drivers:
-        yield "note", "GPU", "no rank sees an NVIDIA GPU: all tasks run on CPUs"
+        yield "note", "GPU", f"{gpus.none_seen()}: all tasks run on CPUs"
         return
-    names = ", ".join(f"{gpu.name} ({gpu.memory >> 30} GiB)" for gpu in seen) or "none on this node"
-    yield "ok", "GPU", f"{names}; ranks that would drive one: {', '.join(map(str, sorted(drivers)))}"
+    for names, where in on_hosts(nodes, lambda found: found["gpus"]):
+        yield "ok", "GPU", f"{', '.join(names) or 'none'}{where}"
+    yield "ok", "GPU", f"ranks that would drive one: {', '.join(map(str, sorted(drivers)))}"
 
 
 def _packages() -> Iterator[Finding]:
@@ -152,3 +359,36 @@ def _packages() -> Iterator[Finding]:
         else:
             listed = ", ".join(f"{package} {version}" for package, version in versions.items())
             yield "ok", f"[{extra}]", f"{purpose}: {listed}"
+
+
+def regression(ranks: Ranks) -> Finding:
+    """Train ten generations of a fixed config, and compare the bits; called on all ranks together."""
+    from ees_mpi.commands.requests import TrainRequest
+    from ees_mpi.commands.train import job_of
+    from ees_mpi.run.file import open_run
+
+    folder, digest = "", ""
+    with ranks.together():
+        if ranks.is_root:
+            folder = tempfile.mkdtemp(dir=".", prefix=".ees-mpi-doctor-")
+    path = Path(ranks.broadcast(folder.encode()).decode()) / "run.h5"
+    try:
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere):
+            job_of(TrainRequest(RUN, path))(ranks)
+        with ranks.together():
+            if ranks.is_root:
+                with open_run(path) as run:
+                    digest = run["state_sha256"][-1].decode()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return compared(ranks.broadcast(digest.encode()).decode(), machine.fingerprint())
+
+
+def compared(digest: str, here: Mapping[str, str]) -> Finding:
+    """Return whether the digest of the run is the noted one; `here`: the fingerprint of this machine."""
+    said = f"state_sha256 {digest} after 10 generations"
+    if digest == DIGEST:
+        return "ok", "bits", f"{said}, as noted"
+    if here["numpy"].startswith(NUMPY) and set(FEATURES) & set(here["cpu_features"].split()):
+        return "bad", "bits", f"{said}; expected {DIGEST}"
+    return "note", "bits", f"{said}; {DIGEST} is noted for numpy {NUMPY}x on x86-64 CPUs with AVX2 or AVX-512"

@@ -5,6 +5,7 @@ The package nvidia-ml-py asks the driver. So a rank that drives no GPU makes no 
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
@@ -21,12 +22,13 @@ NAME_BYTES = 96  # of a model, or of the version of a driver
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, told apart from others by its UUID."""
+    """One GPU, or one instance of a GPU that is divided (MIG), told apart from others by its UUID."""
 
     uuid: str
     name: str
     memory: int  # bytes
     driver: str  # its version
+    number: int = 0  # of the GPU; its instances have the same one
 
 
 def visible_gpus() -> list[Gpu]:
@@ -41,12 +43,10 @@ def chosen(all_gpus: list[Gpu]) -> list[Gpu]:
         return all_gpus
     gpus = []
     for word in (name.strip() for name in words.split(",")):
-        named = [
-            gpu for number, gpu in enumerate(all_gpus) if word == str(number) or (word and gpu.uuid.startswith(word))
-        ]
+        named = [gpu for gpu in all_gpus if word == str(gpu.number) or (word and gpu.uuid.startswith(word))]
         if not named:  # CUDA, too, ignores everything after an unknown name
             break
-        gpus.append(named[0])
+        gpus += named
     return gpus
 
 
@@ -66,17 +66,36 @@ def _all_gpus() -> list[Gpu]:
         pynvml.nvmlInit()
         try:
             driver = str(pynvml.nvmlSystemGetDriverVersion())
-            return [_describe(pynvml, number, driver) for number in range(pynvml.nvmlDeviceGetCount())]
+            devices = [
+                (number, device)
+                for number in range(pynvml.nvmlDeviceGetCount())
+                for device in _instances(pynvml, pynvml.nvmlDeviceGetHandleByIndex(number))
+            ]
+            return [_describe(pynvml, number, device, driver) for number, device in devices]
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError:  # there is no driver
         return []
 
 
-def _describe(nvml: Any, number: int, driver: str) -> Gpu:
-    device = nvml.nvmlDeviceGetHandleByIndex(number)
+def _instances(nvml: Any, device: Any) -> list[Any]:
+    """Return the instances of a GPU that is divided into some (MIG); else the GPU itself."""
+    try:
+        divided, _ = nvml.nvmlDeviceGetMigMode(device)
+    except nvml.NVMLError:  # it cannot be divided
+        divided = 0
+    if not divided:
+        return [device]
+    instances = []
+    for place in range(nvml.nvmlDeviceGetMaxMigDeviceCount(device)):
+        with suppress(nvml.NVMLError):  # a place without an instance
+            instances.append(nvml.nvmlDeviceGetMigDeviceHandleByIndex(device, place))
+    return instances
+
+
+def _describe(nvml: Any, number: int, device: Any, driver: str) -> Gpu:
     memory = int(nvml.nvmlDeviceGetMemoryInfo(device).total)
-    return Gpu(str(nvml.nvmlDeviceGetUUID(device)), str(nvml.nvmlDeviceGetName(device)), memory, driver)
+    return Gpu(str(nvml.nvmlDeviceGetUUID(device)), str(nvml.nvmlDeviceGetName(device)), memory, driver, number)
 
 
 def drivers(seen: Sequence[Sequence[str]]) -> dict[int, str]:

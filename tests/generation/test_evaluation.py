@@ -147,7 +147,7 @@ def test_the_lowest_rank_that_sees_a_gpu_drives_only_it(seen: list[list[str]], d
 
 
 def test_cuda_visible_devices_chooses_among_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    have = [gpus.Gpu(uuid, "a GPU", 1, "1.0") for uuid in ("GPU-11", "GPU-22", "GPU-33")]
+    have = [gpus.Gpu(f"GPU-{number}{number}", "a GPU", 1, "1.0", number - 1) for number in (1, 2, 3)]
     for text, wanted in (("1", [1]), ("2,0", [2, 0]), ("GPU-33", [2]), ("0,7,1", [0]), ("", []), ("-1", [])):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", text)
         assert gpus.chosen(have) == [have[place] for place in wanted]

@@ -51,6 +51,17 @@ def test_three_hosts_of_two_ranks_give_the_bits_of_one_rank_also_after_a_rank_of
 
 
 @pytest.mark.slow
+def test_the_doctor_looks_at_every_host(three: tuple[list[str], Path]) -> None:
+    names, folder = three
+    done = mpirun(names, 1, folder, "-m", "ees_mpi", "doctor", "interference-maxent")
+    assert done.returncode == 0, done.stderr
+    assert "3 ranks on 3 nodes, 1 on this one" in done.stdout
+    for subject in ("cores", "memory", "shared memory", "file system", "file locks"):
+        (line,) = (line for line in done.stdout.splitlines() if line[6:].startswith(f"{subject}  "))
+        assert line.startswith("ok ") and "on all 3 nodes" in line, line
+
+
+@pytest.mark.slow
 def test_the_only_rank_of_a_host_hangs_and_its_stack_is_shown(three: tuple[list[str], Path], tmp_path: Path) -> None:
     names, folder = three
     settings = ("task.settings.how=hang", "task.settings.at=15", "task.settings.seconds=0.02")
