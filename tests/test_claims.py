@@ -8,7 +8,7 @@ from typing import Any
 import claims
 import numpy as np
 import pytest
-from claims import DIFFERENT, DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer, Arms, Endpoints
+from claims import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer, Arms, Endpoints
 
 CONFIG = """
 [run]
@@ -60,10 +60,10 @@ def test_a_distance_is_not_reproduced_if_the_other_side_goes_further_and_open_if
     assert (verdict(answers, "MaxVar"), verdict(answers, "MaxEnt")) == (NOT_REPRODUCED, OPEN)
 
 
-def test_maxvar_and_maxent_differ_or_nothing_is_decided() -> None:
+def test_a_difference_of_maxvar_and_maxent_is_not_reproduced_and_none_is_not_decided() -> None:
     found = arms("cheetah", maxvar={"distance": 5.0}, maxent={}) | arms("ant", maxvar={}, maxent={})
     answers = claims.difference(found, "text")
-    assert (verdict(answers, "cheetah"), verdict(answers, "ant")) == (DIFFERENT, OPEN)
+    assert (verdict(answers, "cheetah"), verdict(answers, "ant")) == (NOT_REPRODUCED, OPEN)
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.05, REPRODUCED), (0.2, NOT_REPRODUCED), (0.1, OPEN)])
@@ -79,22 +79,24 @@ def test_ten_of_twelve_runs_need_both_sides_or_a_ring_and_six_or_fewer_fail(ther
     side = {"side": [0.05] * there + [0.04] * (12 - there)}
     even = {"evenness": [0.34] * there + [0.3] * (12 - there)}
     near = {"distance": [5.0] * there + [4.9] * (12 - there)}
-    assert verdict(claims.sides(arms("cheetah", maxvar=side, maxent={}), "text"), "MaxVar") == expected
-    for some in (even, near):
-        assert verdict(claims.ring(arms("ant", maxvar=some, maxent={}), "text"), "MaxVar") == expected
-
-
-def test_an_arm_with_fewer_than_twelve_runs_has_numbers_and_no_verdict() -> None:
-    found = arms("cheetah", 11, es={}, maxvar={}) | arms("cheetah", 12, maxent={})
-    answers = claims.sides(found, "text")
-    assert [(each.said, each.verdict, each.runs) for each in answers] == [
-        ("11 of 11 runs", "", 11),
-        ("12 of 12 runs", REPRODUCED, 0),
-    ]
-    assert claims.cell(answers) == (
-        "MaxVar 11 of 11 runs; MaxEnt 12 of 12 runs: MaxVar no verdict (11 runs), MaxEnt **reproduced**"
+    assert (
+        verdict(claims.counted(arms("cheetah", maxvar=side, maxent={}), "text", "cheetah", claims.has_both), "MaxVar")
+        == expected
     )
-    assert claims.cell(answers[:1]) == "MaxVar 11 of 11 runs: no verdict (11 runs)"
+    for some in (even, near):
+        assert (
+            verdict(claims.counted(arms("ant", maxvar=some, maxent={}), "text", "ant", claims.has_ring), "MaxVar")
+            == expected
+        )
+
+
+def test_with_fewer_than_twelve_runs_nothing_is_decided() -> None:
+    found = arms("cheetah", 11, es={}, maxvar={}) | arms("cheetah", 12, maxent={})
+    answers = claims.counted(found, "text", "cheetah", claims.has_both)
+    assert claims.cell(answers) == (
+        "MaxVar 11 of 11; MaxEnt 12 of 12: MaxVar **not decided** (11 of 12 runs), MaxEnt **reproduced**"
+    )
+    assert claims.cell(answers[:1]) == "MaxVar 11 of 11: **not decided** (11 of 12 runs)"
     assert "| **standard ES, 11 runs** | 10.05 |" in claims.report(arms("cheetah", 11, es={}))
 
 

@@ -108,8 +108,8 @@ def plan(*words: str) -> list[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["runs"], ["runs", "--scale", "tiny"], ["first"]])
-def test_every_run_of_the_plan_has_a_config_that_can_be_read_and_a_start_that_comes_before_it(words: list[str]) -> None:
+@pytest.mark.parametrize("words", [["paper"], ["paper", "--scale", "0.01", "--engine", "mujoco", "--folder", "runs"]])
+def test_every_run_of_the_paper_has_a_config_that_can_be_read_and_a_start_before_it(words: list[str]) -> None:
     made: set[str] = set()
     for line in plan(*words):
         if line[1] == "train":

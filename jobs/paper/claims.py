@@ -4,17 +4,17 @@
     python jobs/paper/claims.py                  each run of the text's and of the released rules, and the claims
     python jobs/paper/claims.py PATH ...         of blocks of runs, and of folders of small files
 
-The paper's ratios are those of the mean distance over that of standard ES. A claim of plan6.md gets its verdict when
-each of its arms has twelve runs: `reproduced`, `in direction only` (of distances), `not reproduced`, or `not decided`.
-A test decides against a claim if it finds the opposite, and nothing if it finds nothing. A count decides for a claim
-with ten runs of twelve, and against it with six or fewer.
+The paper's ratios are those of the mean distance over that of standard ES. A verdict needs as many runs in each group
+as the paper has: `reproduced`, `in direction only` (of distances), `not reproduced`, or `not decided`. A test decides
+against a claim if it finds the opposite, and nothing if it finds nothing. A count decides for a claim with ten runs of
+twelve, and against it with six or fewer.
 """
 
 import argparse
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,16 +24,17 @@ from endpoints import PAPERS_ROBOTS, Row, column, directions, facts, lines, sele
 from endpoints import read as read_rows
 from page_tables import adaptation_groups, adapted, seeding_runs
 from places import FAR
-from rules import LEVEL, holm, mann_whitney, ratio
+from rules import LEVEL, mann_whitney, ratio
+
+from ees_mpi.analysis.numbers.statistics import holm
 
 HERE = Path(__file__).parent
 BLOCKS = ("sixth", "sixth-released", *(f"released-{block}" for block in "abdeg"))
-RUNS, GENERATIONS = 12, 100
+RUNS, GENERATIONS = 12, 100  # of a group in the paper
 WINDOW = slice(90, 100)
 SIDE, RING = 0.05, 1 / 3  # least share of the smaller side; least evenness
 MOST, FEW = 10, 6  # with so many of twelve runs a claim is reproduced; with so few it is not
 REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only", "not reproduced", "not decided"
-DIFFERENT = "a difference"  # of MaxVar and MaxEnt
 STDS = ("0.02", "0.005")  # of the mutations of MAML
 BEST = 7.854  # of the interference task: 5 pi / 2
 ES, OURS = "standard ES", ("MaxVar", "MaxEnt")
@@ -65,13 +66,12 @@ Arms = dict[tuple[str, str, str], list[Endpoints]]
 
 @dataclass(frozen=True)
 class Answer:
-    """What some runs say to a claim, in words, with the verdict; without one, why not."""
+    """What some runs say to a claim, in words, with the verdict, and what limits it."""
 
     about: str  # MaxVar, MaxEnt, or a robot
     said: str
-    verdict: str = ""
-    why_not: str = ""
-    runs: int = 0  # of the smallest arm, if it is too small for a verdict
+    verdict: str
+    limit: str = ""
 
 
 def endpoints_of(run: KeptRun) -> Endpoints:
@@ -96,10 +96,8 @@ def runs_in(path: Path) -> list[KeptRun]:
     if path.is_dir():
         return [read_folder(each.parent) for each in sorted(path.glob("*/run.json"))]
     same = {"kind": "training", **PAPERS_ROBOTS}
-    found = [
-        run for run in read_block(path) if same.items() <= (known := facts(run)).items() and known["rules"] != "other"
-    ]
-    return [run for run in found if facts(run)["direction"] in ("", "0")]
+    found = [(run, known) for run in read_block(path) if same.items() <= (known := facts(run)).items()]
+    return [run for run, known in found if known["rules"] != "other" and known["direction"] in ("", "0")]
 
 
 def read(paths: Sequence[Path], plan: str) -> Arms:
@@ -132,6 +130,12 @@ def kept() -> Arms:
     return read([path for path in paths if path.exists()], plan)  # not all blocks are there yet
 
 
+def answer(about: str, said: str, verdict: str, *groups: Sequence[object]) -> Answer:
+    """Return an answer whose verdict needs twelve runs in each group; before them nothing is decided."""
+    fewest = min(map(len, groups))
+    return Answer(about, said, verdict) if fewest >= RUNS else Answer(about, said, OPEN, f"{fewest} of {RUNS} runs")
+
+
 def sign(first: Sequence[float], second: Sequence[float]) -> tuple[float, int]:
     """Return the p of a two-sided Mann-Whitney U test, and 1, -1 or 0: the first is larger, smaller, or neither."""
     p, larger = mann_whitney(first, second)
@@ -143,29 +147,20 @@ def verdict_of(sign: int) -> str:
     return {1: REPRODUCED, 0: OPEN, -1: NOT_REPRODUCED}[sign]
 
 
-def counted(held: Sequence[bool]) -> tuple[str, str]:
-    """Return how many runs have something, in words, and the verdict."""
-    count = sum(held)
-    verdict = REPRODUCED if count >= MOST else NOT_REPRODUCED if count <= FEW else OPEN
-    return f"{count} of {len(held)} runs", verdict
-
-
-def complete(about: str, said: str, verdict: str, *arms: list[Endpoints]) -> Answer:
-    """Return an answer whose verdict waits for twelve runs an arm."""
-    if all(len(arm) == RUNS for arm in arms):
-        return Answer(about, said, verdict)
-    return Answer(about, said, runs=min(map(len, arms)))
+def same(sign: int) -> str:
+    """Return the verdict on a claim that two groups do not differ, which no test can show."""
+    return NOT_REPRODUCED if sign else OPEN
 
 
 def distance(arms: Arms, rules: str, robot: str) -> list[Answer]:
     """Compare the distances of both algorithms with those of standard ES."""
-    found, es = [], arms[rules, robot, ES]
+    found, es = [], [run.distance for run in arms[rules, robot, ES]]
     for name in OURS:
-        ours, theirs = [[run.distance for run in each] for each in (arms[rules, robot, name], es)]
-        (p, which), interval = sign(theirs, ours), ratio(ours, theirs)
+        ours = [run.distance for run in arms[rules, robot, name]]
+        (p, which), interval = sign(es, ours), ratio(ours, es)
         inside = interval.low <= PAPER[robot][name] <= interval.high
         verdict = DIRECTION if which == 1 and not inside else verdict_of(which)
-        found.append(complete(name, f"{interval}, p = {p:.2g}", verdict, arms[rules, robot, name], es))
+        found.append(answer(name, f"{interval}, p = {p:.2g}", verdict, ours, es))
     return found
 
 
@@ -179,35 +174,35 @@ def has_ring(run: Endpoints) -> bool:
     return run.evenness >= RING and run.distance >= FAR
 
 
-def sides(arms: Arms, rules: str, robot: str = "cheetah") -> list[Answer]:
-    """Count the runs with both sides."""
-    groups = {name: arms[rules, robot, name] for name in OURS}
-    return [complete(name, *counted(list(map(has_both, runs))), runs) for name, runs in groups.items()]
-
-
-def ring(arms: Arms, rules: str, robot: str = "ant") -> list[Answer]:
-    """Count the runs with an even ring."""
-    groups = {name: arms[rules, robot, name] for name in OURS}
-    return [complete(name, *counted(list(map(has_ring, runs))), runs) for name, runs in groups.items()]
-
-
-def reached(arms: Arms, rules: str, robot: str = "ant") -> list[Answer]:
-    """Return how many of 36 directions 1,000 individuals of the last generation reach; the plan has no rule for it."""
+def counted(arms: Arms, rules: str, robot: str, has: Callable[[Endpoints], bool]) -> list[Answer]:
+    """Count the runs that have both sides, or an even ring."""
     found = []
     for name in OURS:
-        values = [run.directions for run in arms[rules, robot, name]]
-        found.append(Answer(name, f"{min(values):.0f} to {max(values):.0f} of 36", why_not="no rule was planned"))
+        runs = arms[rules, robot, name]
+        count = sum(map(has, runs))
+        verdict = REPRODUCED if count >= MOST else NOT_REPRODUCED if count <= FEW else OPEN
+        found.append(answer(name, f"{count} of {len(runs)}", verdict, runs))
     return found
 
 
-def near(arms: Arms, rules: str, robot: str = "ant") -> list[Answer]:
-    """Compare the shares near the start with those of standard ES, which should be larger."""
-    found, es = [], arms[rules, robot, ES]
+def reached(arms: Arms, rules: str) -> list[Answer]:
+    """Return how many of 36 directions 1,000 individuals of the last generation reach; the plan has no rule for it."""
+    found = []
     for name in OURS:
-        ours, theirs = [[run.near for run in each] for each in (arms[rules, robot, name], es)]
-        p, which = sign(theirs, ours)
-        said = f"{np.mean(ours):.1%} against {np.mean(theirs):.1%}, p = {p:.2g}".replace("%", " %")
-        found.append(complete(name, said, verdict_of(which), arms[rules, robot, name], es))
+        values = [run.directions for run in arms[rules, "ant", name]]
+        said = f"{min(values):.0f} to {max(values):.0f} of 36"
+        found.append(Answer(name, said, OPEN, f"{len(values)} of {RUNS} runs, no rule was planned"))
+    return found
+
+
+def near(arms: Arms, rules: str) -> list[Answer]:
+    """Compare the ants' shares near the start with those of standard ES, which should be larger."""
+    found, es = [], [run.near for run in arms[rules, "ant", ES]]
+    for name in OURS:
+        ours = [run.near for run in arms[rules, "ant", name]]
+        p, which = sign(es, ours)
+        said = f"{np.mean(ours):.1%} against {np.mean(es):.1%}, p = {p:.2g}".replace("%", " %")
+        found.append(answer(name, said, verdict_of(which), ours, es))
     return found
 
 
@@ -215,11 +210,9 @@ def difference(arms: Arms, rules: str) -> list[Answer]:
     """Compare the distances of MaxVar with those of MaxEnt."""
     found = []
     for robot in PAPER:
-        first, second = (arms[rules, robot, name] for name in OURS)
-        one, two = [run.distance for run in first], [run.distance for run in second]
+        one, two = ([run.distance for run in arms[rules, robot, name]] for name in OURS)
         p, which = sign(one, two)
-        said = f"{ratio(one, two)}, p = {p:.2g}"
-        found.append(complete(robot, said, DIFFERENT if which else OPEN, first, second))
+        found.append(answer(robot, f"{ratio(one, two)}, p = {p:.2g}", same(which), one, two))
     return found
 
 
@@ -238,26 +231,23 @@ def adaptation(rows: Sequence[Row], whose: str, rival: str) -> list[Answer]:
     ours = groups[whose, "MaxEnt", steps]
     theirs = groups["-", "MAML", "375"] if rival == "MAML" else groups[whose, rival, steps]
     p, which = sign(ours, theirs)
-    said = f"{np.mean(ours):.1f} against {np.mean(theirs):.1f}, p = {p:.2g}, {steps} generations"
-    return [Answer("", f"{said}, {len(ours)} and {len(theirs)} runs", verdict_of(which))]
+    said = f"{np.mean(ours):.1f} against {np.mean(theirs):.1f} after {steps} generations, p = {p:.2g}"
+    return [answer("", said, verdict_of(which), ours, theirs)]
 
 
 def offspring(rows: Sequence[Row], whose: str) -> list[Answer]:
     """Compare distances, and their variance, of 1,000 mutations with those of MAML; also at a quarter of its sd."""
     sampled = select(rows, robot="cheetah", kind="sample", engine="mujoco", population="1000")
-    maml, quarter = [[row for row in sampled if row["algorithm"] == "MAML" and row["std"] == std] for std in STDS]
-    sampled = [row for row in sampled if row["std"] == STDS[0]]
+    maml = [[row for row in sampled if row["algorithm"] == "MAML" and row["std"] == std] for std in STDS]
+    ours = [select(sampled, algorithm=each, rules=whose, std=STDS[0]) for each in OURS]
     pairs, words = [], []
     for key, name in (("distance_last", "distance"), ("distance_variance_last", "variance")):
-        groups = [
-            column([row for row in sampled if row["algorithm"] == each and row["rules"] == whose], key) for each in OURS
-        ]
-        pairs += [(group, column(those, key)) for group in groups for those in (maml, quarter)]
+        groups = [column(group, key) for group in ours]
+        pairs += [(group, column(those, key)) for group in groups for those in maml]
         means = " and ".join(f"{np.mean(group):.0f}" for group in groups)
-        words.append(f"{name} {means} against {np.mean(column(maml, key)):.0f}")
-    if whose == "released":
-        return [Answer("", "; ".join(words), why_not="after three times the steps of MAML")]
-    return [Answer("", "; ".join(words), all_larger(pairs)[0])]
+        words.append(f"{name} {means} against {np.mean(column(maml[0], key)):.0f}")
+    words[-1] += f" after {'30' if whose == 'text' else '100'} generations"
+    return [answer("", "; ".join(words), all_larger(pairs)[0], *maml, *ours)]
 
 
 def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
@@ -269,26 +259,24 @@ def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
         pairs = [[column(starts[each], f"x_{updates}") for each in (name, "random")] for updates in (5, 10, 20)]
         verdict, p = all_larger([tuple(pair) for pair in pairs])
         said = "{:.1f} against {:.1f}".format(*(np.mean(values) for values in pairs[-1]))
-        found.append(Answer(name, f"{said} after 20 updates, p at most {p:.2g}, {len(pairs[-1][0])} runs", verdict))
+        found.append(answer(name, f"{said} after 20 updates, p at most {p:.2g}", verdict, *pairs[-1]))
     return found
 
 
 def mixtures(rows: Sequence[Row], key: str) -> list[Answer]:
-    """Return how two components specialize, or how much space they cover against one."""
+    """Return how two components specialize, or how much space they cover against one; the text's rules."""
     one = trainings(rows, "ant", "MaxEnt", "text")
     alone = column([row for row in one if row["generations"] == "30"], "coverage_last_10")
     found = []
     for kind, words in (("mixture", "two random means"), ("split", "a split mean")):
-        runs = select(rows, robot="ant", kind=kind, rules="text")
-        if key == "specialization":
-            values = column(runs, "specialization_last")
-            said, verdict = f"{min(values):.2f} to {max(values):.2f}", ""
+        values = column(select(rows, robot="ant", kind=kind, rules="text"), key)
+        limit = f"{len(values)} runs of {'20' if kind == 'mixture' else '30 and 21'} generations"
+        if key == "specialization_last":
+            said, limit = f"{min(values):.2f} to {max(values):.2f}", f"{limit}, no rule was planned"
         else:
-            values = column(runs, "coverage_last_10")
-            p, which = sign(values, alone)
+            p, _ = sign(values, alone)
             said = f"{np.mean(values):.0f} cells against {np.mean(alone):.0f} with one, p = {p:.2g}"
-            verdict = DIFFERENT if which else OPEN
-        found.append(Answer(words, f"{said}, {len(values)} runs", verdict, "" if verdict else "no rule was planned"))
+        found.append(Answer(words, said, OPEN, limit))
     return found
 
 
@@ -305,11 +293,7 @@ def cell(answers: Sequence[Answer]) -> str:
     if not answers:
         return "not run"
     said = "; ".join(f"{each.about} {each.said}".strip() for each in answers)
-    if not any(each.verdict for each in answers):
-        counts = dict.fromkeys(f"{each.runs}" for each in answers)
-        why_not = answers[0].why_not or f"{' and '.join(counts)} runs"
-        return f"{said}: no verdict ({why_not})"
-    ends = [f"**{each.verdict}**" if each.verdict else f"no verdict ({each.runs} runs)" for each in answers]
+    ends = [f"**{each.verdict}**{f' ({each.limit})' * bool(each.limit)}" for each in answers]
     if len(set(ends)) == 1:
         return f"{said}: {ends[0]}"
     return f"{said}: " + ", ".join(f"{each.about} {end}" for each, end in zip(answers, ends, strict=True))
@@ -321,9 +305,9 @@ def table(arms: Arms, rows: Sequence[Row]) -> str:
     goes = "mutations of the {} go {} (MaxVar) and {} (MaxEnt) times as far as those of standard ES"
     body = [
         (goes.format("cheetah", 0.92, 0.94), SIDES_LINK, [distance(arms, whose, "cheetah") for whose in both]),
-        ("they run to both sides", SIDES_LINK, [sides(arms, whose) for whose in both]),
+        ("they run to both sides", SIDES_LINK, [counted(arms, whose, "cheetah", has_both) for whose in both]),
         ("mutations of the ant reach nearly all directions", RING_LINK, [reached(arms, whose) for whose in both]),
-        ("they form a ring", RING_LINK, [ring(arms, whose) for whose in both]),
+        ("they form a ring", RING_LINK, [counted(arms, whose, "ant", has_ring) for whose in both]),
         (goes.format("ant", 0.85, 0.83), ANT_LINK, [distance(arms, whose, "ant") for whose in both]),
         ("fewer of them stay near the start", ANT_LINK, [near(arms, whose) for whose in both]),
         ("MaxVar and MaxEnt do not differ in distance", ANT_LINK, [difference(arms, whose) for whose in both]),
@@ -331,8 +315,8 @@ def table(arms: Arms, rows: Sequence[Row]) -> str:
         ("MaxEnt adapts better than MaxVar", MAML_LINK, [adaptation(rows, whose, "MaxVar") for whose in both]),
         ("mutations end further away than those of MAML, and vary more", MAML_LINK, [offspring(rows, w) for w in both]),
         ("a trained network gives standard ES a head start", SEEDS_LINK, [seeding(rows, whose) for whose in both]),
-        ("two means that are trained together specialize", MIXED_LINK, [mixtures(rows, "specialization"), []]),
-        ("they cover no more space than one", MIXED_LINK, [mixtures(rows, "coverage"), []]),
+        ("two means that are trained together specialize", MIXED_LINK, [mixtures(rows, "specialization_last"), []]),
+        ("they cover no more space than one", MIXED_LINK, [mixtures(rows, "coverage_last_10"), []]),
         ("on the interference task, training finds the best value, 7.854", MIXED_LINK, [interference(rows), []]),
     ]
     head = ("the paper says", "the text's rules", "the released rules")

@@ -1,4 +1,4 @@
-"""The tables of results.md, heritability.md and reproduce.md, from the rows of numbers.csv and heritability.csv."""
+"""The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
 
 import itertools
 import re
@@ -44,10 +44,10 @@ def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str, str], 
     homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
     found: dict[tuple[str, str, str], list[Row]] = {}
     for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000"):
-        if row["rules"] == whose or (whose == "text" and row["changed"] == "trust"):
+        if row["rules"] == whose:
             home = homes.get(row["start_digest"], {}) if row["start"] == STANDARD else {}
             how = f", {home['generations']} generations at {home['direction']} degrees" if home else ""
-            found.setdefault((row["start"], how, row["changed"] or row["first_steps"]), []).append(row)
+            found.setdefault((row["start"], how, row["first_steps"]), []).append(row)
     return found
 
 
@@ -200,55 +200,3 @@ def by_chance(found: Mapping[str, Mapping[str, float]]) -> str:
             cells = (spread([parts[key] for parts in each], 0, 100, " %") for key in each[0])
             table.append((f"{robot}, {ARMS[robot][arm]} ({count(each)})", *cells))
     return lines(("trained with", "mutation", "start", "both together", "chance"), table)
-
-
-def fourth(measured: Sequence[Row]) -> str:
-    """Return the claims of the fourth plan with its verdicts, which wait for all runs."""
-    fixed, four, own = (
-        replica_arm(measured, arm, seeds) for arm, seeds in (("whiten", SIX), ("four", rules.ANTS), ("own", rules.ANTS))
-    )
-    table, six = [], len(SIX)
-    for name, words in (("heritable", "heritable variance"), ("share", "share")):
-        groups = [column(group, name) for group in (four, fixed, own)]
-        found = [
-            f"{rules.ratio(groups[0], other)} times {whose}, p = {rules.mann_whitney(groups[0], other)[0]:.2g}"
-            for other, whose in zip(groups[1:], ("one fixed start", "one own start"), strict=True)
-            if len(groups[0]) == len(other) == six
-        ]
-        verdict = rules.when_complete(six, rules.above_verdict, *groups)
-        table.append((f"ant, four own starts: {words}", "; ".join(found) or "-", verdict))
-    sectors = [row["reliable_sectors"] for row in four]
-    verdict = rules.when_complete(six, rules.ring_verdict, column(four, "reliable_sectors"))
-    shown = f"sectors with a reliable mutation: {', '.join(sectors)}" if sectors else "-"
-    table.append(("ant, four own starts: a reliable ring", shown, verdict))
-    pair = [replica_arm(measured, arm, SIX, "cheetah") for arm in ("four", "ranks")]
-    share, amount = ([column(group, name) for group in pair] for name in ("share", "heritable"))
-    over, shown = rules.ratio(*amount), "-"
-    if pair[0]:
-        p = rules.mann_whitney(*share)[0]
-        shown = f"share {rules.ratio(*share)}, p = {p:.2g}; heritable variance {over}"
-    verdict = rules.when_complete(six, lambda *two: rules.share_verdict(two, over), *share)
-    table.append(("cheetah, four own starts: share, and no less heritable variance", shown, verdict))
-    return lines(("claim of the fourth plan", "here", "verdict"), table)
-
-
-def fifth(rows: Sequence[Row], measured: Sequence[Row]) -> str:
-    """Return the claims of the fifth plan with its verdicts, which wait for all runs."""
-    staged, long = (replica_arm(measured, arm, rules.STAGES) for arm in ("staged", "long"))
-    table, six = [], len(rules.STAGES)
-    for name, words in (("heritable", "heritable variance"), ("share", "share")):
-        pair = [column(group, name) for group in (staged, long)]
-        shown, verdict = "-", rules.when_complete(six, rules.above_verdict, *pair)
-        if all(pair):
-            shown = f"{rules.ratio(*pair)} times four starts throughout, p = {rules.mann_whitney(*pair)[0]:.2g}"
-        table.append((f"ant, one start, then four: {words}", shown, verdict))
-    sectors = column(staged, "reliable_sectors")
-    shown = f"sectors with a reliable mutation: {', '.join(f'{each:.0f}' for each in sectors)}" if sectors else "-"
-    table.append(
-        ("ant, one start, then four: a reliable ring", shown, rules.when_complete(six, rules.ring_verdict, sectors))
-    )
-    first = [row for seed, row in by_arm(rows, "run").get("whiten", {}).items() if seed in rules.STAGES]
-    even = [rules.has_ring(row) for row in first]
-    verdict = rules.when_complete(six, lambda found: rules.count_verdict(sum(found), six), even)
-    table.append(("ant, one start: an even ring once more", f"{sum(even)} of {len(even)} runs", verdict))
-    return lines(("claim of the fifth plan", "here", "verdict"), table)

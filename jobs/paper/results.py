@@ -107,7 +107,6 @@ def pages() -> dict[str, dict[str, str]]:
             "cheetahs": tables.arms(rows, measured, "cheetah"),
             "chance": tables.by_chance(heritability.with_other_rounding(raw)),
         },
-        "reproduce.md": {"fourth": tables.fourth(measured), "fifth": tables.fifth(rows, measured)},
     }
 
 

@@ -1,6 +1,6 @@
 """The figures of jobs/paper/results/, drawn from its blocks alone."""
 
-import json
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,13 @@ from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, column, directions, facts, read
 from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, wrong_side
 
-from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid, look
+from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 
 ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
 ROWS = tuple(ALGORITHMS.values())
 COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#777777", "MAML": "#cc79a7"}
 DARK = {"MaxVar": "#a06c00"}  # the color of words, which need more contrast than lines
 COMPONENTS = ("#0072b2", "#e69f00")
-WINDOW = 5  # generations of a point in the figure of the signal
 SMALL = 4.6  # inches: a figure whose words a phone can show
 Known = tuple[KeptRun, Row]
 
@@ -25,17 +24,17 @@ Known = tuple[KeptRun, Row]
 def draw(results: Path, out: Path) -> list[Path]:
     """Draw all figures; return their paths."""
     runs = [(run, facts(run)) for path in sorted(results.glob("*.h5")) for run in read_block(path)]
-    signal = json.loads((results / "signal.json").read_text())
     measured = read(results / "heritability.csv")
     out.mkdir(parents=True, exist_ok=True)
     with drawing():
         figures = {
             "cheetah": draw_cheetah(runs),
             "ant": draw_ant(runs),
+            "distance": draw_distance(runs),
             "adaptation": draw_adaptation(read(results / "numbers.csv")),
             "seeding": draw_seeding(runs),
             "mixtures": draw_mixtures(runs),
-            "signal": draw_signal(signal),
+            "interference": draw_interference(runs),
             "heritability": draw_ants(by_training(measured, "ant", MAIN)),
         }
         for name, figure in figures.items():
@@ -92,6 +91,37 @@ def draw_ant(runs: Sequence[Known]) -> Figure:
         draw_places(panel, [(run.last, COLORS[name])], 46)
         panel.set_title(f"{name}, {words}\n{directions(run.last)} of {DIRECTIONS} directions")
     label_plane(panels, 3)
+    return figure
+
+
+def draw_distance(runs: Sequence[Known]) -> Figure:
+    """Draw the mean distance of mutations over generations: a line for each run, a panel for each robot and rules."""
+    figure, panels = grid(4, 2, 2.0, sharex=True)
+    figure.set_figwidth(6.0)
+    for panel, (robot, rules) in zip(panels, itertools.product(("cheetah", "ant"), RULES), strict=True):
+        for name in ROWS:
+            members = [run.metrics["distance_mean"] for run, _ in trained(runs, robot, name, rules)]
+            panel.plot(np.transpose(members), color=COLORS[name], linewidth=0.4, alpha=0.5)
+            panel.plot(np.mean(members, axis=0), color=COLORS[name], linewidth=1.8, label=name)
+        panel.set(title=f"{robot}, {RULES[rules]}", ylim=(0, 55 if robot == "cheetah" else 50), xlim=(0, 99))
+    for panel in panels[2:]:
+        panel.set_xlabel("generation")
+    for panel in panels[::2]:
+        panel.set_ylabel("mean distance")
+    explain(figure, [panels[0]])
+    return figure
+
+
+def draw_interference(runs: Sequence[Known]) -> Figure:
+    """Draw x over generations on the interference task, a line for each run."""
+    figure, (panel,) = grid(1, 1, 2.0)
+    figure.set_figwidth(SMALL)
+    for name in ("MaxVar", "MaxEnt"):
+        for run, _ in by_seed(runs, robot="interference", algorithm=name, generations="6000"):
+            panel.plot(run.metrics["mean_x"], color=COLORS[name], linewidth=0.7, label=name)
+    panel.axhline(5 * np.pi / 2, color="0.5", linewidth=0.7, linestyle=":")
+    panel.set(xlabel="generation", ylabel="x", xlim=(0, 3000))
+    explain(figure, [panel])
     return figure
 
 
@@ -174,52 +204,6 @@ def draw_seeding(runs: Sequence[Known]) -> Figure:
     panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
     panel.set(xlabel="updates of standard ES", ylabel="mean x of the mutations", xlim=(0, 20), xticks=range(0, 21, 5))
     return figure
-
-
-def draw_signal(measured: dict[str, dict[str, list[float]]]) -> Figure:
-    """Draw the cosine of half gradients (`ees-mpi signal --every 1 --splits 4 --json`) and the steps, over generations.
-
-    A point is the mean over five generations and all seeds; a bar is two standard errors either way. The third panel
-    has the share of signal in one generation, with its interval.
-    """
-    lines: dict[str, list[Any]] = {}
-    for name, found in ((name, found) for name, found in measured.items() if "seed" in name):
-        algorithm = ALGORITHMS[name.split("-")[1]]
-        other = name.endswith("-fitness")
-        lines.setdefault(f"fitness, runs of {algorithm}" if other else f"{algorithm}, its own", []).append(found)
-    figure, (left, right, shares) = grid(3, 3, 2.4)
-    for place, (name, runs) in enumerate(lines.items()):
-        windows = np.stack([np.reshape(run["cosine"], (-1, WINDOW)) for run in runs])  # [seed, window, generation]
-        x = WINDOW * np.arange(windows.shape[1]) + WINDOW / 2 - 0.5 + 0.6 * (place - 2)
-        error = 2 * windows.std(axis=(0, 2), ddof=1) / np.sqrt(windows.shape[0] * WINDOW)
-        left.errorbar(x, 100 * windows.mean(axis=(0, 2)), 100 * error, **look(place), marker=".", label=name)
-        if "fitness" not in name:
-            steps = np.mean([run["step_nats"] for run in runs], axis=0)
-            right.semilogy(np.arange(len(steps)), steps, **look(place))
-            _draw_shares(shares, measured, name.removesuffix(", its own"), place)
-    left.axhline(0.0, color="0.5", linewidth=0.5, linestyle=":")
-    left.set(xlabel="generation", ylabel="cosine of half gradients, %", xlim=(0, 30), xticks=range(0, 31, 10))
-    right.set(xlabel="generation", ylabel="length of the step, nats")
-    shares.set(
-        xlabel="mean, and N",
-        ylabel="share of signal, %",
-        xticks=range(4),
-        xticklabels=["random\n600", "trained\n600", "random\n10,000", "trained\n10,000"],
-    )
-    shares.tick_params(axis="x", labelsize="small")
-    explain(figure, [left])
-    return figure
-
-
-def _draw_shares(panel: Any, measured: dict[str, dict[str, list[float]]], algorithm: str, place: int) -> None:
-    """Draw the shares of an algorithm: N = 600 and 10,000 (seed 1), around a random and a trained mean."""
-    name = next(key for key, words in ALGORITHMS.items() if words == algorithm)
-    few, many = measured[f"ant-{name}-n600"], measured[f"ant-{name}-mujoco-seed1"]
-    share, low, high = (
-        100 * np.array([*few[key], many[key][0], many[key][-1]]) for key in ("share", "share_low", "share_high")
-    )
-    x = np.arange(4) + 0.1 * (place - 2)
-    panel.errorbar(x, share, [share - low, high - share], color=look(place)["color"], marker=".", linestyle="none")
 
 
 def draw_ants(groups: Mapping[str, Mapping[int, Row]]) -> Figure:
