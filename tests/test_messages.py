@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.program import done, info, refusal, sets
+from support.program import done, refusal, sets
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -105,14 +105,6 @@ def test_an_error_in_the_first_generation_names_it_and_does_not_block_the_correc
     done("train", "my.toml", "--out", "other.h5")
     assert_same_bits(Path("run.h5"), Path("other.h5"))
     assert sorted(path.name for path in Path().glob("*.h5*")) == ["other.h5", "run.h5"]
-
-
-def test_resume_starts_again_only_if_the_file_of_another_config_has_no_generation() -> None:
-    refusal("train", "my.toml", *sets(*CUSTOM, "task.deterministic=false"), "--out", "run.h5")
-    assert Path("run.h5").exists()
-    done("train", "my.toml", "--out", "run.h5", "--resume")
-    code, line = refusal("train", "my.toml", *sets("population.std=0.2"), "--out", "run.h5", "--resume")
-    assert code == 2 and "another config" in line and info(Path("run.h5"))["generations"] == 2
 
 
 def test_at_least_ten_rollouts_feed_the_normaliser_by_default() -> None:

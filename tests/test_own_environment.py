@@ -2,21 +2,17 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import h5py
-import numpy as np
 import pytest
 from support.program import done, ees, refusal, sets
 
 import ees_mpi
 from ees_mpi.analysis.figures.catalog import suiting
 from ees_mpi.analysis.numbers.heritability import describe
-from ees_mpi.analysis.offspring import axis_names
 from ees_mpi.commands.info import read
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Floats
 from ees_mpi.tasks import TASKS
 
 CONFIG = """
@@ -96,27 +92,6 @@ def test_one_or_two_numbers_are_a_place_unless_a_key_says_otherwise() -> None:
         task = TASKS.build(section) if "name" in section else built(**section)
         with pytest.raises(ConfigError, match=r"task.axes: the behaviour has [12] numbers; expected 0 to [12], got"):
             task.check()
-
-
-@pytest.mark.parametrize(
-    ("task", "numbers", "names"),
-    [
-        ({"behavior": "final_info[where]"}, 2, ["final where[0]", "final where[1]"]),
-        ({"behavior": "mean_info[a$b\x1b$]"}, 1, [r"mean a$b\x1b$"]),
-        ({"behavior": "final_info[where]", "axes": 2}, 3, ["final where[1]", "final where[2]"]),
-        ({"behavior": "final_observation[1, 0, 3]"}, 3, [f"final observation[{number}]" for number in (1, 0, 3)]),
-        ({"behavior": "support.own_place:final_place"}, 1, ["final place"]),
-    ],
-)
-def test_axes_of_figures_are_named_after_the_numbers_that_they_show(
-    task: dict[str, Any], numbers: int, names: list[str]
-) -> None:
-    class Stored(SimpleNamespace):
-        def __getitem__(self, name: str) -> Floats:
-            return np.zeros((1, 1, numbers))
-
-    run: Any = Stored(config=SimpleNamespace(task=built(**task)))
-    assert axis_names(run) == names
 
 
 @pytest.mark.usefixtures("quick_figures")

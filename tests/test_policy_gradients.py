@@ -8,7 +8,6 @@ import numpy as np
 import policy_gradients as program
 import pytest
 import torch
-import walker
 from torch import Tensor
 
 torch.set_num_threads(1)
@@ -69,35 +68,6 @@ def test_both_gradients_are_that_of_the_variance_and_the_last_action_alone_is_no
         assert (abs(mean - truth) < 4 * error).all() and (error < 0.05 * truth.norm()).all()
     mean, error = found["printed"]
     assert (abs(mean - truth) > 20 * error).any()
-
-
-@pytest.mark.slow
-def test_on_the_walker_both_agree_with_finite_differences_along_their_direction() -> None:
-    mean, moments, spread, count = torch.tensor(walker.start(0)), (3, 6), 1.0, 2000
-
-    def batch(seed: int) -> tuple[Tensor, torch.Generator]:
-        generator = torch.Generator().manual_seed(seed)
-        return walker.STD * torch.randn(count, len(mean), generator=generator), generator
-
-    def made(seed: int) -> dict[str, Tensor]:
-        eps, generator = batch(seed)
-        return program.gradients(mean, mean + eps, walker.STD, moments, spread, generator)
-
-    def slope(seed: int) -> float:
-        ends = []
-        for step in (0.05 * along, -0.05 * along):
-            eps, generator = batch(seed)
-            ends.append(program.roll(mean + step + eps, moments, spread, generator)[0].double().var(0).sum())
-        return float(ends[0] - ends[1]) / 0.1
-
-    along = sum(made(100 + seed)[program.POLICY] for seed in range(5))
-    along = along / along.norm()
-    seeds = range(30)
-    truth, all_made = np.mean([slope(seed) for seed in seeds]), [made(seed) for seed in seeds]
-    for name in (program.ES, program.POLICY):
-        slopes = [float(each[name] @ along) for each in all_made]
-        error = np.std(slopes) / len(slopes) ** 0.5
-        assert abs(np.mean(slopes) - truth) < 4 * error and error < (0.5 if name == program.ES else 0.1) * truth
 
 
 @pytest.mark.slow

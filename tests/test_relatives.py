@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import es_maml
-import nsr
 import numpy as np
 import pytest
 import quality
@@ -14,7 +13,7 @@ from support.program import CHECKOUT, ees, python, run
 import ees_mpi
 
 PROGRAMS = CHECKOUT / "jobs" / "examples" / "relatives"
-K, SIZE, D, STD, LR = 3, 8, 4, 0.3, 0.05
+SIZE, D, STD = 8, 4, 0.3
 ASCENT = {"name": "ascent", "lr": 0.5}
 TABLE = {"noise": {"seed": 0, "size": 1000}}
 
@@ -85,50 +84,6 @@ def test_equal_individuals_have_equal_weights_and_failed_ones_none() -> None:
     assert weights[3] == weights[17] and len(np.unique(weights)) > 30
     assert weights[5] == weights[6] == 0 and weights.sum() == pytest.approx(0)
     assert not quality.weights_of(behavior, np.full(len(fitness), np.nan)).any()
-
-
-def novelty(behavior: Any, archive: list[Any]) -> float:
-    return float(np.mean(sorted(np.linalg.norm(behavior - other) for other in archive)[:2]))
-
-
-def test_the_updates_of_nsra_es_are_those_of_a_few_lines_with_a_loop_over_the_paper() -> None:
-    means = np.random.default_rng(1).normal(size=(K, D)).astype(np.float32).astype(float)
-    adam = {"name": "adam", "lr": LR}
-    each = [strategy(mean, seed=k, optimizer=adam) for k, mean in enumerate(means)]
-    search = nsr.Search(toy, each, share=0.5, change=0.25, patience=2, neighbors=2, seed=7)
-    placed = [(behavior, fitness) for behavior, fitness in zip(*toy(means), strict=True)]
-    archive, share, best, waited = [behavior for behavior, _ in placed], 0.5, -np.inf, 0
-    moments, shares = [(np.zeros(D), np.zeros(D), 0) for _ in range(K)], []
-    for generation in range(12):
-        before = [es.state.digest() for es in each]
-        novelties = np.array([novelty(behavior, archive) for behavior, _ in placed])
-        moved = int(np.random.default_rng([7, generation]).choice(K, p=novelties / novelties.sum()))
-        eps = (each[moved].ask() - each[moved].mean) / STD
-        found = list(zip(*toy((means[moved] + STD * eps).astype(np.float32)), strict=True))
-        weight = share * ranks_of([f for _, f in found])
-        weight += (1 - share) * ranks_of([novelty(b, archive) for b, _ in found])
-        gradient = weight @ eps / (SIZE * STD)
-        first, second, steps = moments[moved]
-        first, second, steps = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2, steps + 1
-        moments[moved] = first, second, steps
-        means[moved] += LR * first / (1 - 0.9**steps) / (np.sqrt(second / (1 - 0.999**steps)) + 1e-8)
-        assert search.step()[0] == moved
-        np.testing.assert_allclose([es.mean for es in each], means, rtol=1e-4, atol=1e-5)
-        means = np.array([es.mean for es in each], float)
-        assert [k for k, es in enumerate(each) if es.state.digest() != before[k]] == [moved]  # the others stay
-        placed = list(zip(*toy(means.astype(np.float32)), strict=True))
-        archive.append(placed[moved][0])
-        waited += 1
-        if placed[moved][1] > best:
-            share, best, waited = min(1.0, share + 0.25), placed[moved][1], 0
-        elif waited >= 2:
-            share, waited = max(0.0, share - 0.25), 0
-        shares.append(share)
-        assert (search.share, search.waited) == (share, waited)
-        np.testing.assert_allclose(search.archive, archive)
-    assert len(set(shares)) > 2 and sum(es.state.generation > 0 for es in each) > 1
-    for es in each:
-        es.close()
 
 
 def test_the_updates_of_es_maml_are_those_of_a_few_lines_with_a_loop_over_queries() -> None:

@@ -41,13 +41,6 @@ def test_the_interval_of_what_is_passed_on_covers_it_in_90_to_99_of_100_tries(pa
     assert realised(old) == {name: found[0][name] for name in ("selection", "response", "realised")}
 
 
-def test_what_is_passed_on_has_no_interval_without_a_sample_of_parents() -> None:
-    one, gap = np.ones((4, 1)), np.array([[1.0, 2.0], [np.nan, 1.0]])
-    assert np.isnan(
-        [error_of_ratio(one, one), error_of_ratio(np.ones((2, 2)), gap), error_of_ratio(0 * gap, gap)]
-    ).all()
-
-
 def test_parents_are_the_best_from_all_starts_in_turn() -> None:
     along = np.random.default_rng(0).normal(size=(200, 5, 4))  # [individual, start, direction]
     selected, start = selection_of(along, 20)
@@ -60,15 +53,3 @@ def test_parents_are_the_best_from_all_starts_in_turn() -> None:
         ]
         assert ahead == list(range(20))  # of the start that selects it: its best, the second best, ...
     assert not np.array_equal(start[0], start[1])
-
-
-@pytest.mark.parametrize("axes", [1, 2])
-def test_what_a_start_adds_to_all_places_does_not_change_the_selection(axes: int) -> None:
-    directions = np.vstack([np.eye(axes), -np.eye(axes)])
-    places, added = (np.random.default_rng(0).normal(size=(count, 3, axes)) for count in (20, 1))
-    found = []
-    for size in (0, 100):
-        along = (places + size * added) @ directions.T
-        selected, start = selection_of(along, 2)
-        found.append(along[selected, start, np.arange(2 * axes)[:, None]].mean())
-    assert found[1] == pytest.approx(found[0]) and found[0] > 1

@@ -1,27 +1,20 @@
 """The site: it is built from the pages, a broken link ends the build, and a browser shows it."""
 
-import functools
-import http.server
 import importlib
-import json
 import os
 import subprocess
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.program import CHECKOUT, needs_results
+from support.program import CHECKOUT
 
 import ees_mpi
 
 pytest.importorskip("material", reason="needs the extra docs")
 griffe_extension: Any = pytest.importorskip("griffe_extension", reason="needs the extra docs", exc_type=ImportError)
 make_site: Any = pytest.importorskip("make_site", reason="needs the extra docs", exc_type=ImportError)
-FOUND = ".md-search-result__item a[href*='heritability.html']"
 
 
 BUILDS = """
@@ -34,55 +27,6 @@ for text in ("[itself](index.md)", "[nothing](nothing.md)", "[nothing](index.md#
     except SystemExit as error:
         print("ended" if error.code else "good")
 """
-
-
-def built(*words: object) -> subprocess.CompletedProcess[str]:
-    """Build the site as `tools/site` does."""
-    line = [sys.executable, CHECKOUT / "tools" / "make_site.py", *words]
-    return subprocess.run(list(map(str, line)), capture_output=True, text=True)
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
-
-    def log_message(self, format: str, *words: Any) -> None: ...
-
-
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """Serve a folder on a free port of this machine; yield its address."""
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-@needs_results
-@pytest.mark.slow
-def test_a_browser_finds_a_word_shows_a_film_and_never_scrolls_sideways(tmp_path: Path, browser: Any) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    done = built(tmp_path / "site")
-    assert done.returncode == 0, done.stderr
-    wait = WebDriverWait(browser, 120)
-    with served(tmp_path / "site") as address:
-        for page in ("index.html", "ees_mpi/docs/first_steps.html", "api.html"):
-            metrics = {"width": 400, "height": 900, "deviceScaleFactor": 1, "mobile": True}
-            browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-            browser.get(address + page)
-            assert browser.execute_script("return document.documentElement.scrollWidth") <= 400, page
-        browser.get(f"{address}index.html?q=heritable")
-        film = "[...document.images].some(each => each.src.endsWith('.gif') && each.complete && each.naturalWidth > 99)"
-        wait.until(lambda shown: shown.execute_script(f"return {film}"))
-        wait.until(lambda shown: shown.execute_script(f'return document.querySelector("{FOUND}") !== null'))
-        events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    sent = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
-    assert len(sent) > 5 and not [url for url in sent if not url.startswith((address, "data:", "blob:"))]
 
 
 @pytest.mark.slow

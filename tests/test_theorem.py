@@ -53,13 +53,6 @@ def test_no_perturbation_within_d2_goes_further_than_proved(inputs: int, ratio: 
             assert worst > 0.1 * network.error  # what is proved is not far from what happens
 
 
-@pytest.mark.parametrize("ratio", [0.5, 0.05])
-def test_the_error_vanishes_with_d2_at_a_fixed_ratio(ratio: float) -> None:
-    g, h = random_network(3, 2), random_network(4, 2)
-    errors = [build(g, h, ratio * d2, d2).error for d2 in (1e-4, 1e-6, 1e-8)]
-    np.testing.assert_allclose(errors[:-1], 100 * np.array(errors[1:]), rtol=0.05)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("g", "h", "units"), [(wave, tent, 16), (constant, tent, 5)])
 def test_flips_are_as_probable_as_the_bound_says(g: Function, h: Function, units: int) -> None:

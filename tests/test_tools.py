@@ -38,20 +38,3 @@ def test_the_set_up_takes_a_small_torch_or_says_what_comes_or_goes_on_without_it
     assert tried.endswith(" torch==2.13.0" + "+cpu" * (torch == "at hand"))
     assert (",torch" in last) == (torch != "nowhere") == ("tests will be skipped" not in done.stderr)
     assert ("about 5 GB" in done.stdout) is (torch != "at hand")
-
-
-@pytest.mark.parametrize("good", [True, False])
-def test_the_quickstart_says_what_it_made_and_fails_if_a_run_ends_elsewhere(tmp_path: Path, good: bool) -> None:
-    (tmp_path / "tools").mkdir()
-    shutil.copy(CHECKOUT / "tools" / "quickstart", tmp_path / "tools" / "quickstart")
-    (tmp_path / "tools" / "setup.sh").write_text("export PATH=$PWD/bin:$PATH\n")
-    for name in ("mpirun", "ees-mpi"):
-        stand_in(tmp_path / "bin" / name, "echo done\n")
-    stand_in(tmp_path / "bin/python", f"exit {int(not good)}\n")
-    (tmp_path / "runs/quickstart").mkdir(parents=True)
-    (tmp_path / "runs/quickstart/maxvar.h5").touch()
-    done = subprocess.run([tmp_path / "tools" / "quickstart"], capture_output=True, text=True)
-    resumed = [line for line in (tmp_path / "calls").read_text().splitlines() if line.endswith(" --resume")]
-    assert len(resumed) == 1 and "maxvar.h5" in resumed[0]
-    assert done.returncode == int(not good) and ("Something is wrong" in done.stderr) is not good
-    assert all(part in done.stdout for part in ("\nmade:", "\nlook:", "\nnext:", "rm -r runs/quickstart\n"))

@@ -9,7 +9,6 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from support.program import TINY, done, forget_modules, refusal, sets
 from support.run_files import attributes, edited
 
 import ees_mpi
-from ees_mpi.analysis import report, report_charts
+from ees_mpi.analysis import report_charts
 from ees_mpi.cli.main import cli
 from ees_mpi.config import parse, read_source
 from ees_mpi.errors import ConfigError, TrustError
@@ -181,15 +180,6 @@ def test_one_error_lists_all_code_and_a_refusal_is_one_line_whatever_the_file_na
     assert code == 3 and r"env_settings.a\nees-mpi" in line and "\n" not in line.strip()
     page = Path(done("report", "run.h5").stdout.strip()).read_text()
     assert "&lt;i&gt;" in page and "<i>" not in page
-
-
-def test_a_report_leaves_out_pictures_that_need_the_users_population(monkeypatch: pytest.MonkeyPatch) -> None:
-    begin("A population")
-    closed: list[bool] = []
-    actor = SimpleNamespace(close=lambda: closed.append(True))
-    monkeypatch.setattr(report, "film", lambda run, view: actor)  # as of a robot
-    page = html.unescape(Path(done("report", "run.h5").stdout.strip()).read_text())
-    assert "population.function = 'spreading:OneSpread'" in page and closed and not ran()
 
 
 def pickled(thing: Any) -> Any:
@@ -358,13 +348,6 @@ def test_installed_modules_win_over_the_present_folder(folder: Path) -> None:
 def test_malformed_names_of_code_are_refused(path: str) -> None:
     with pytest.raises(ConfigError, match=r"expected package\.module:name"):
         imported(path, "task.function")
-
-
-def test_functions_are_not_called_in_place_of_tasks(folder: Path) -> None:
-    marker = folder / "called"
-    task = {"name": "custom", "function": "os:system", "settings": {"command": f"touch {marker}"}}
-    code, line = refusal("train", *words({"task": task}))
-    assert code == 2 and "expected a class, got builtin" in line and not marker.exists()
 
 
 def test_results_of_other_code_than_the_run_was_trained_with_say_so(

@@ -139,15 +139,3 @@ def check_that_its_job_scripts_are_copied_and_a_sweep_is_bash(empty: Path) -> No
     for _ in range(2):  # the second time it is complete
         done = subprocess.run(["bash", "list"], cwd=empty, env=env, capture_output=True, text=True)
         assert done.returncode == 0 and len(list((empty / "runs").glob("*.h5"))) == 1, done.stderr
-
-
-def test_the_archive_of_results_has_blocks_and_small_files_with_their_checksums(tmp_path: Path) -> None:
-    paper = tmp_path / "tree" / "jobs" / "paper"
-    for folder, name in ((paper / "results", "a.h5"), (tmp_path / "new", "run/run.json")):
-        path = folder / name
-        path.parent.mkdir(parents=True)
-        path.write_text(name)
-    out = tmp_path / "results.tar.xz"
-    make_release.archive_results(tmp_path / "tree", [tmp_path / "new"], out, 0)
-    names = set(make_release.names_in(out))
-    assert names == {"results/a.h5", "small_files/run/run.json", "SHA256SUMS"}

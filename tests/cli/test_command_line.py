@@ -13,7 +13,7 @@ import h5py
 import pytest
 from support.breaking import breaking
 from support.program import TIMEOUT, TINY, command, done, ees, environment, info, refusal, sets
-from support.run_files import edited, note_machine
+from support.run_files import edited
 
 from ees_mpi.cli.main import cli
 from ees_mpi.cli.options import echo
@@ -89,14 +89,6 @@ def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path
         file["generations/behavior"][5, 4, 0] += 1e-15
     code, line = refusal("verify", copied)
     assert code == 1 and "individual 4 of generation 5" in line and "has changed" in line
-
-
-def test_verify_names_the_difference_of_machines(copied: Path) -> None:
-    with edited(copied) as file:
-        file["generations/fitness"][0, 0] += 1.0
-        note_machine(file, blas="another BLAS")
-    _, line = refusal("verify", copied)
-    assert "this is expected here" in line and "another BLAS" in line
 
 
 def test_the_doctor_says_whether_a_run_can_be_written_and_read_again(

@@ -93,17 +93,6 @@ def test_adapt_writes_the_best_mutation_as_a_policy(walked: Path, tmp_path: Path
         assert measured["std"][1].max() == np.float32(run.config.population.std)  # once the run's own
 
 
-def test_adapt_refuses_a_policy_that_exists_before_any_rollout(
-    walked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, study = tmp_path / "left.npz", tmp_path / "a.h5"
-    out.write_text("kept")
-    monkeypatch.setattr("pybullet.connect", None)  # a world for rollouts cannot be opened
-    with pytest.raises(ees_mpi.RunFileError, match=r"left\.npz exists already"):
-        ees_mpi.adapt(walked, "left", study, policy=out)
-    assert out.read_text() == "kept" and not study.exists()
-
-
 @pytest.mark.parametrize("words", [("--policy", "-o", "kept.npz"), ("--csv", "-o", "kept.csv")])
 def test_an_existing_file_is_replaced_only_on_request(walked: Path, inside: Path, words: tuple[str, ...]) -> None:
     kept = Path(words[-1])

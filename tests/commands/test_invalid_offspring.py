@@ -34,28 +34,3 @@ def test_adapt_neither_chooses_nor_scores_what_is_invalid(
     with pytest.raises(TaskError, match="none of 4 evaluations"):
         ees_mpi.adapt(cheetah, out=tmp_path / "other.h5", **words)
     assert not (tmp_path / "other.h5").exists()
-
-
-@pytest.mark.parametrize(
-    ("scores", "said"),
-    [
-        (
-            [-3.0, 1.0, -4.0],
-            "-2.000 on average\nnote: on average it does not go towards left from other starts (1 of 3 do)",
-        ),
-        ([2.0], ""),
-    ],
-)
-def test_adapt_says_if_its_choice_goes_another_way_from_other_starts(
-    cheetah: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    scores: list[float],
-    said: str,
-) -> None:
-    plain = adapt.gather
-    monkeypatch.setattr(adapt, "gather", lambda *words: replace(plain(*words), fitness=np.array(scores), _cache={}))
-    ees_mpi.adapt(cheetah, "left", tmp_path / "adapted.h5", mutations=2, evaluations=len(scores))
-    told = "".join(capsys.readouterr())
-    assert said in told if said else "note:" not in told and "from 1 other start it went 2.000" in told

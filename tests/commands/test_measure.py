@@ -13,15 +13,12 @@ from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.figures import curves
-from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.numbers.measures import best_of
 from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.numbers.summaries import table_of_stds
 from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.commands.requests import MeasureRequest
-from ees_mpi.errors import RunFileError
 from ees_mpi.foreign import policy_files
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.tasks.interference import pattern
@@ -199,21 +196,6 @@ def test_coverage_has_the_cells_of_the_command(numpy_network: Path, tmp_path: Pa
     assert code == 2 and "--cell is for sweep, measure" in line
 
 
-def test_the_figure_of_one_std_is_a_map_with_its_numbers_and_a_legend_that_hides_nothing(tmp_path: Path) -> None:
-    with drawing(), ees_mpi.open_run(measured(arrays(), tmp_path / "one.h5", std=0.02)) as run:
-        figure = curves.measure([run], 0.5)
-    (panel,) = figure.axes
-    assert "coverage, cells of 0.5: " in panel.get_xlabel() and "mean distance: " in panel.get_xlabel()
-    assert len(figure.legends) == 1 and panel.get_legend() is None
-
-
-def test_a_flat_vector_is_measured_in_a_task_without_layers(tmp_path: Path) -> None:
-    vector = np.array([7.854], np.float32)
-    words: dict[str, Any] = {"std": 0.5, "count": 50, "out": tmp_path / "x.h5", "settings": {"noise.size": 1000}}
-    with ees_mpi.measure(lambda: vector, "interference-maxvar", **words) as run:
-        assert run["behavior"][0].std() > 2
-
-
 def test_training_starts_from_a_policy_with_its_network_and_says_so(tmp_path: Path) -> None:
     start = npz(tmp_path / "net.npz", arrays())
     few = sets("population.size=4", "run.generations=1", "noise.size=100000")
@@ -244,16 +226,6 @@ def test_a_pickle_is_refused_unread_and_a_whole_module_is_refused(tmp_path: Path
     assert "was not read" in said[0]
     code, line = refusal("train", "cheetah-es", "--from", tmp_path / "plain.pt", "--out", tmp_path / "run.h5")
     assert code == 3 and "was not read" in line and not mark.exists()
-
-
-def test_layers_are_chosen_by_name(tmp_path: Path) -> None:
-    named = {f"pi.{name}": array for name, array in arrays().items()}
-    value = {f"value.{name}": array for name, array in arrays((26, 8, 1)).items()}
-    path = npz(tmp_path / "net.npz", {**named, **value})
-    chosen = policy_files.read(path, ["pi.0", "pi.2"])
-    assert chosen.parameters.tobytes() == policy_files.read(arrays()).parameters.tobytes()
-    with pytest.raises(RunFileError, match=r"has no pi.9.weight"):
-        policy_files.read(path, ["pi.9"])
 
 
 def test_best_of_is_the_mean_over_all_choices() -> None:

@@ -65,24 +65,6 @@ def test_a_wrong_activation_is_refused_with_the_difference() -> None:
         fitted(net, activation=("relu", "tanh"))
 
 
-def test_a_module_that_is_another_function_is_refused() -> None:
-    class Other(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self, factor: float, pair: bool = False) -> None:
-            super().__init__()
-            self.net, self.factor, self.pair = module("relu", "elu", "tanh"), factor, pair
-
-        def forward(self, seen: Any) -> Any:
-            actions = self.factor * self.net(seen)
-            return (actions, actions) if self.pair else actions
-
-    mixed = ("relu", "elu", "tanh")
-    with pytest.raises(ConfigError, match=r"differ by .*write another network"):
-        fitted(Other(2.0), activation=mixed)
-    assert fitted(Other(3.0), "task.action_scale=[3]", activation=mixed).task.action_scale == (3.0,)  # type: ignore[attr-defined]
-    with pytest.raises(ConfigError, match=r"the module.* raised AttributeError: 'tuple'"):
-        fitted(Other(1.0, pair=True), activation=mixed)
-
-
 def test_a_state_dict_with_a_value_net_lists_its_layers_and_train_takes_the_proposed_option(tmp_path: Path) -> None:
     net = torch.nn.ModuleDict({"actor": module("relu", "relu", "identity"), "value_net": torch.nn.Linear(26, 1)})
     torch.save(net.state_dict(), tmp_path / "net.pt")

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.stats
 from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 
 from ees_mpi import machine, train
@@ -91,14 +90,6 @@ def test_the_first_steps_agree_to_the_rounding_of_single_precision() -> None:
         rollouts.close()
 
 
-def test_a_second_batch_starts_afresh(opened: tuple[Any, Any, Any]) -> None:
-    task, _, rollouts = opened
-    batch = mixed_batch(task)
-    first, second = (on_the_gpu(task, batch, rollouts) for _ in range(2))
-    for one, two in zip(first, second, strict=True):
-        np.testing.assert_allclose(one.behavior, two.behavior, atol=0.05)
-
-
 def test_more_individuals_than_fit_run_in_several_passes(opened: tuple[Any, Any, Any]) -> None:
     task, _, rollouts = opened
     n = 30
@@ -166,32 +157,11 @@ def test_ants_that_fall_end_early(robot: str, monkeypatch: pytest.MonkeyPatch) -
     rollouts.close()
 
 
-def test_individuals_without_pairs() -> None:
-    task = build()
-    noise = table(task)
-    rollouts = task.open_batches(5, noise, wanted=6, antithetic=False, say=print)
-    batch = mixed_batch(task)
-    for place, outcome in enumerate(on_the_gpu(task, batch, rollouts)):
-        np.testing.assert_allclose(outcome.behavior, on_the_cpu(task, batch, noise, place).behavior, atol=0.05)
-    rollouts.close()
-
-
 def test_constraints_that_do_not_fit_are_an_error_that_names_the_setting() -> None:
     task = build("ant", constraints=4, contacts=24, steps=50)
     rollouts = task.open_batches(5, table(task), wanted=6, antithetic=True, say=print)
     with pytest.raises(TaskError, match=r"raise task\.constraints \(now 4\)"):
         on_the_gpu(task, mixed_batch(task), rollouts)
-    rollouts.close()
-
-
-def test_many_robots_are_all_the_same_where_their_policies_are() -> None:
-    task, n = build(steps=20), 2000
-    rollouts = task.open_batches(5, table(task), wanted=n, antithetic=True, say=print)
-    sign = np.tile(np.array([1, -1], np.int8), n // 2)
-    nothing = np.zeros(n, np.int64), sign, np.zeros(n, np.int32), np.zeros(n, np.bool_)
-    outcomes = on_the_gpu(task, Batch(np.arange(n), mixed_batch(task).means[:1], STD, *nothing), rollouts)
-    places = np.array([each.behavior[0] for each in outcomes]).reshape(-1, 2)
-    assert np.ptp(places, axis=0).max() < 0.05 and abs(places[0, 0] - places[0, 1]) > 1e-3
     rollouts.close()
 
 
@@ -228,22 +198,6 @@ def test_a_run_is_verified_and_goes_on_on_the_other_device(robot: str, tmp_path:
         assert [run.device(generation) for generation in range(4)] == ["cuda", "cuda", "cpu", "cuda"]
         assert np.asarray(run["valid"]).all()
         assert all(run.machine(0)[name] not in ("", "none") for name in machine.GPU_BITS_DEPEND_ON)
-
-
-@pytest.mark.parametrize("robot", PAPER)
-def test_both_devices_give_the_same_distribution_of_behaviours(robot: str, tmp_path: Path) -> None:
-    places = []
-    for device in ("cpu", "cuda"):
-        with train(f"{robot}-maxent", tmp_path / f"{device}.h5", settings=settings(device, 1)) as run:
-            places.append(np.asarray(run["behavior"][0]))
-    for one, other in zip(*(place.T for place in places), strict=True):
-        assert scipy.stats.ks_2samp(one, other, method="asymp").pvalue > 1e-4
-
-
-def test_a_mixture_of_the_papers_robots_runs_on_a_gpu(tmp_path: Path) -> None:
-    mixture = {"population.name": "mixture", "population.components": 2}
-    with train("ant-maxent", tmp_path / "mix.h5", settings={**settings("cuda", 2), **mixture}) as run:
-        assert run.device(1) == "cuda" and np.isfinite(np.asarray(run["behavior"])).all()
 
 
 @pytest.mark.parametrize("preset", ["ant-maxent", "cheetah-maxent"])

@@ -73,12 +73,11 @@ def ready_made_trace_of(env: Any, robot: Robot, episode: Episode, steps: int) ->
 
 
 @contextmanager
-def ready_made(kind: type[Robot], used: bool = True) -> Iterator[Any]:
+def ready_made(kind: type[Robot]) -> Iterator[Any]:
     """Make a ready-made environment that has had its first reset, which is unlike all later ones."""
     with silence():
         env = gymnasium.make(READY_MADE[kind]).unwrapped
-        if used:
-            env.reset(seed=0)
+        env.reset(seed=0)
     try:
         yield env
     finally:

@@ -10,7 +10,6 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from matplotlib.colors import LogNorm
 from matplotlib.image import imread
 from support.program import TESTS, ees, refused
 from support.run_files import edited
@@ -54,21 +53,6 @@ def test_every_figure_is_drawn_and_saved_whole(zoo: Zoo, folder: Path, name: str
     if suffix == ".png":
         picture = imread(out)
         assert picture.shape[1] <= 7.2 * 200 and picture[..., :3].std() > 0.01
-
-
-def test_lines_show_the_generations_of_each_run(zoo: Zoo) -> None:
-    panels = panels_of("line", [zoo[each] for each in INGREDIENTS["line"]])
-    assert len(panels) == 3 and panels[0].get_ylabel() == "final x" and all(panel.collections for panel in panels)
-
-
-def test_heat_maps_in_the_plane_have_equal_axes_the_same_limits_and_one_logarithmic_scale(zoo: Zoo) -> None:
-    for name in ("plane", "mixture"):
-        panels = panels_of(name, [zoo[each] for each in INGREDIENTS[name]], ())
-        assert len({(axes.get_xlim(), axes.get_ylim()) for axes in panels}) == 1
-        assert {axes.get_box_aspect() for axes in panels} == {1.0}
-        norms = [mesh.norm for axes in panels for mesh in axes.collections if hasattr(mesh, "norm")]
-        meshes = [norm for norm in norms if isinstance(norm, LogNorm)]
-        assert len(meshes) >= len(panels) and len({(norm.vmin, norm.vmax) for norm in meshes}) == 1
 
 
 def test_a_heat_map_holds_every_offspring(zoo: Zoo, folder: Path) -> None:

@@ -3,13 +3,12 @@
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import imageio_ffmpeg
 import numpy as np
 import pytest
-from support.program import CHECKOUT, done, ees, refused, train
+from support.program import done, ees, train
 from support.run_files import edited, note_machine
 
 from ees_mpi import open_run
@@ -93,23 +92,6 @@ def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, t
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.slow
-def test_mutations_of_an_exported_policy_are_drawn_replayed_and_filmed(cheetah: Path, tmp_path: Path) -> None:
-    policy, sample, out = tmp_path / "policy.npz", tmp_path / "sample.h5", tmp_path / "policy.mp4"
-    assert ees("export", cheetah, "--policy", "-o", policy).returncode == 0
-    assert ees("sample", policy, "--count", 5, "--out", sample).returncode == 0
-    ended = ees("replay", policy, "--individual", 3, "--mean", "--video", out, "--size", "64x64")
-    assert ended.returncode == 0 and AGAIN in ended.stdout and played(out)[1] == (64, 64), ended.stderr
-    of_sample = ees("replay", sample, "--individual", 3).stdout.splitlines()[0].removesuffix(f": {SAME}")
-    of_sample = of_sample.replace("generation 0, individual 3", "mutation 3")
-    assert of_sample in ended.stdout.splitlines()  # the same mutation as in a sample
-    assert ees("replay", policy, "--mutations", 4, "--extremes", 4).stdout.count("\nmutation ") == 3
-    filmed = ees("replay", policy, "--mutations", 4, "--video", tmp_path / "four.gif", "--size", "64x64").stdout
-    assert (
-        filmed.endswith(AGAIN) and filmed.count("\nmutation ") == 4 and "4 frames of 64 x 64" in filmed
-    )  # all of them, in one scene
-
-
 def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "repeat", lambda *_: Repeated(np.arange(4.0), np.arange(1.0, 5.0)))
     lines: list[str] = []
@@ -117,19 +99,6 @@ def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: 
         replay.replay(finished, ReplayRequest(individuals=[1], mutations=2), lines.append)
     assert lines[0].startswith("mutation 1: ")
     assert "OTHER BITS than in its first evaluation, which has behaviour 3" in lines[0]
-
-
-def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
-    config = CHECKOUT / "jobs" / "examples" / "own_task.toml"
-    run = train(tmp_path / "own.h5", str(config), "task.function=support.own_tasks:Drawn", "task.settings={}")
-    assert SAME in done("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64").stdout
-    assert played(tmp_path / "own.mp4")[1] == (64, 64 + 62)
-
-
-def test_a_missing_package_is_told_with_its_extra(cheetah: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
-    code, line = refused("replay", cheetah, "--video", "x.mp4")
-    assert code == 2 and "ees_mpi[video]" in line
 
 
 def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path) -> None:

@@ -43,22 +43,6 @@ def test_robots_end_in_their_direction_inside_of_the_picture_each_in_its_colour(
     assert not paints & set(map(tuple, edges.tolist())) and tuple(FLOOR) in set(map(tuple, edges.tolist()))
 
 
-def test_a_robot_that_has_left_the_start_has_its_number() -> None:
-    walks = [walk(0.0), walk(math.pi)]
-    plain, named = (list(Scene(walks, 2, SIZE, 0.1, "", numbers=numbers).frames()) for numbers in ((), ("7", "12")))
-    changed = [np.nonzero((one != other).any(axis=(0, 2)))[0] for one, other in zip(plain, named, strict=True)]
-    assert not len(changed[0])  # at the start they would hide each other
-    left, right = (middle_of(color_of(angle, *SHADES[1]), plain[-1])[0] for angle in (math.pi, 0.0))
-    assert changed[-1].min() < left + 5 and changed[-1].max() > right - 5 and len(changed[-1]) < 40
-
-
-def test_robots_that_move_along_x_have_lanes_and_a_short_walk_stays_at_its_end() -> None:
-    scene = Scene([walk(0.0), walk(math.pi, frames=4), walk(0.0)], 1, SIZE, 0.1, "")
-    assert scene.count == 10
-    y = scene._paths[-1, :, 1]
-    assert (np.diff(y) > 0.5).all() and scene._paths[3:, 1, 0].max() == scene._paths[3:, 1, 0].min() < -5
-
-
 @pytest.mark.parametrize("robot", [Cheetah, Ant])
 def test_both_engines_have_the_same_limbs_at_the_start(robot: type[PaperRobot]) -> None:
     def limbs(engine: str) -> np.ndarray:

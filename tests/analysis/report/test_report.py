@@ -83,15 +83,6 @@ def test_cells_count_every_valid_individual_and_those_beyond_the_edges_too(cheet
     assert "count in the nearest cell" in about
 
 
-def test_a_long_run_keeps_some_generations_with_both_ends(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_charts, "FRAMES", {1: 3, 2: 3})
-    monkeypatch.setattr(report_charts, "FEWEST", 1)
-    with open_run(finished) as run, drawing(LOOK):
-        (data,), _, three, about = behaviors([run], ["run"])
-    assert re.findall("<b>(.*?)</b>", three) == [f"generation {g}" for g in (0, 2, 5)]
-    assert [frame["g"] for frame in data["frames"]] == [0, 2, 5] and "At most 3 generations" in about
-
-
 @pytest.mark.slow
 def test_info_report_and_watch_never_read_more_than_a_generation_of_a_large_array(
     finished: Path, monkeypatch: pytest.MonkeyPatch

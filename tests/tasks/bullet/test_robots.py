@@ -35,20 +35,6 @@ def test_whole_episodes_have_the_bits_of_the_ready_made_environment_in_any_order
             assert ours[episode].positions == theirs.positions
 
 
-def test_only_the_very_first_reset_of_a_ready_made_environment_differs(robot: Robot) -> None:
-    episode = Episode(3, "random")
-    with ready_made(type(robot), used=False) as env:
-        ours, theirs = trace_of(robot, episode, 50), ready_made_trace_of(env, robot, episode, 50)
-    assert ours.positions[0] != theirs.positions[0]
-    assert ours.positions[1:] == theirs.positions[1:]
-    assert ours.observations[1:] == theirs.observations[1:]
-
-
-def test_the_ant_can_fall_and_get_up_while_nothing_ends_for_the_cheetah(robot: Robot) -> None:
-    ends = trace_of(robot, Episode(2, "held", 1), 1000).ends
-    assert set(ends) == ({True, False} if isinstance(robot, BulletAnt) else {False})
-
-
 def test_a_rollout_does_not_depend_on_what_ran_before(robot: Robot) -> None:
     alone = trace_of(robot, EPISODES[1], 200)
     for before in EPISODES[2:5]:

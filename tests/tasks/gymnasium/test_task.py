@@ -144,13 +144,3 @@ def test_a_rollout_with_an_action_that_is_not_finite_is_invalid(behavior: dict[s
     good = rollouts.evaluate(1, task.initial(np.random.default_rng(0)), np.zeros(size), np.ones(size), True)
     assert good.valid and good.length == 40
     rollouts.close()
-
-
-def test_an_invalid_rollout_keeps_the_numbers_that_were_not_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    task = build(env="Ant-v5", behavior="final_xy")
-    rollouts, size = task.open(0), task.observation_dim
-    monkeypatch.setattr(rollouts, "_fitness", lambda last: np.inf)
-    first = task.initial(np.random.default_rng(0))
-    outcome = rollouts.evaluate(0, first, np.zeros(size), np.ones(size), False)
-    assert not outcome.valid and outcome.fitness == np.inf and np.isfinite(outcome.behavior).all()
-    rollouts.close()
