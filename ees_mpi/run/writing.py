@@ -12,9 +12,8 @@ from ees_mpi.noise import Noise
 from ees_mpi.outcomes import Arrays
 from ees_mpi.run.arrays import layout_of
 from ees_mpi.store import writer
-from ees_mpi.store.writer import SAFE, Writer
+from ees_mpi.store.writer import Writer
 
-CHECK = "Without run.fsync, the newest generations may be lost: `ees-mpi info` counts those that are in the file"
 NO_LEARNED = ("generation", "observations")  # arrays of a state beside those that are learned
 
 
@@ -53,17 +52,16 @@ def create(
         state,
         after="state_sha256",
         clock="seconds_clock",
-        fsync=config.run.fsync,
+        fsync=config.run.fsync and kind == "run",  # a study is in place when it is complete
         fold_minutes=config.run.fold_minutes,
         overwrite=overwrite,
         force=force,
-        advice=_advice(config) if kind == "run" else "",  # a study is in place when it is complete
     )
 
 
 def resume(path: Path, config: Config, force: bool = False) -> Writer:
     """Lock a run file, fold the journal of its last writer, and return a new writer."""
-    return writer.resume(path, config.run.fsync, config.run.fold_minutes, force, _advice(config))
+    return writer.resume(path, config.run.fsync, config.run.fold_minutes, force)
 
 
 def begin_session(file: Writer, config: Config, ranks: int, nodes: int, machine: dict[str, str], **more: Any) -> None:
@@ -87,8 +85,3 @@ def note_config(file: Writer, config: Config) -> None:
 
 def _of_config(config: Config) -> dict[str, Any]:
     return {"config": config.to_toml(), "until": config.run.generations}
-
-
-def _advice(config: Config) -> str:
-    """Return the advice after a write that failed. Without fsync, the disk may refuse later what it first accepted."""
-    return SAFE if config.run.fsync else CHECK

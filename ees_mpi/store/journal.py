@@ -29,6 +29,7 @@ from ees_mpi.store.layout import Arrays
 MAGIC = b"EESJRNL5"
 START = len(MAGIC) + 32
 HEAD = struct.Struct("<QII")
+PART = 1 << 30  # bytes: one call of the system reads less than twice as many
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Journal:
     records: tuple[Record, ...] = ()
     unread: int = 0  # bytes after the last complete record
     damaged: bool = False  # more than a short last record is wrong
-    cut: bool = False  # it ends within a record, or before its first one
+    cut: bool = False  # it ends within a record, as it does while one is written, or before its first one
     missing: bool = False
 
 
@@ -116,7 +117,7 @@ def parse(data: bytes) -> Journal:
             break
         records.append(decode(payload))
         place += HEAD.size + length
-    run_id, unread = data[len(MAGIC) : START].decode("ascii"), len(data) - place
+    run_id, unread = data[len(MAGIC) : START].decode("ascii", "replace"), len(data) - place
     return Journal(run_id, tuple(records), unread, damaged, cut=unread > 0 and not damaged)
 
 
@@ -159,7 +160,8 @@ class JournalWriter:
 
     def contents(self) -> Journal:
         """Return what was written; also if the name of the file is gone."""
-        return parse(os.pread(self._file, self.size, 0))
+        parts = range(0, self.size, PART)
+        return parse(b"".join(os.pread(self._file, min(PART, self.size - start), start) for start in parts))
 
     def close(self) -> None:
         """Close the file and keep it."""

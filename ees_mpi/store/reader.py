@@ -350,16 +350,19 @@ def open_hdf5(path: Path) -> h5py.File:
 def format_of(path: Path) -> str:
     """Return the format that a file names, of which nothing else is read; raise a RunFileError if it has none."""
     with open_hdf5(path) as file, damage_reported(path):
-        if "format" in file.attrs and "format_version" in file.attrs:
-            return str(hdf5.read_attribute(file.attrs, "format"))
-    raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
+        return str(_format(file, path)[0])
+
+
+def _format(file: h5py.File, path: Path) -> tuple[Any, Any]:
+    """Return the format that a file names, and its version; raise a RunFileError if it has none."""
+    if "format" not in file.attrs or "format_version" not in file.attrs:
+        raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
+    return hdf5.read_attribute(file.attrs, "format"), hdf5.read_attribute(file.attrs, "format_version")
 
 
 def check_format(file: h5py.File, path: Path, expected: str) -> None:
     """Raise a RunFileError unless a file has a format, in the version of today."""
-    if "format" not in file.attrs or "format_version" not in file.attrs:
-        raise RunFileError(f"{path} is HDF5, but not of ees_mpi: expected a run file")
-    kind, version = (hdf5.read_attribute(file.attrs, name) for name in ("format", "format_version"))
+    kind, version = _format(file, path)
     if kind != expected:
         raise RunFileError(f"{path} is of the kind {kind!r:.80}; expected a file of the kind {expected!r}")
     if version != hdf5.VERSION:

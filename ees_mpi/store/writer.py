@@ -42,12 +42,10 @@ def create(
     fold_minutes: float = 5.0,
     overwrite: bool = False,
     force: bool = False,
-    advice: str = SAFE,
 ) -> "Writer":
     """Create a run file, and return its writer; `overwrite`: also in place of one that has generations.
 
     after: the array with the digest of the state after a generation; clock: that with the time of its commit
-    advice: the last sentence of an error of writing
     """
     path, layout = real(path), Layout(arrays, sizes)
     own = {"format": hdf5.FORMAT, "run_id": os.urandom(16).hex(), "after": after, "clock": clock, **layout.texts()}
@@ -64,7 +62,7 @@ def create(
                     hdf5.create(fresh, layout, everything, state)
                 _check_written(fresh)
                 journal.path_of(path).unlink(missing_ok=True)  # no file is ever beside the journal of another run
-            return Writer(path, lock, fsync, fold_minutes, advice)
+            return Writer(path, lock, fsync, fold_minutes)
     except BaseException:
         lock.release()
         raise
@@ -90,16 +88,14 @@ def has_generations(path: Path) -> bool:
         return True
 
 
-def resume(
-    path: Path, fsync: bool = True, fold_minutes: float = 5.0, force: bool = False, advice: str = SAFE
-) -> "Writer":
+def resume(path: Path, fsync: bool = True, fold_minutes: float = 5.0, force: bool = False) -> "Writer":
     """Fold the journal of the last writer of a run file, and return a new writer."""
     path = real(path)
     lock = Lock(path, force)
     try:
         warning = fold_journal(path, closed=False)
-        with write_errors(path, advice):
-            return Writer(path, lock, fsync, fold_minutes, advice, warning)
+        with write_errors(path, SAFE):
+            return Writer(path, lock, fsync, fold_minutes, warning)
     except BaseException:
         lock.release()
         raise
@@ -119,9 +115,9 @@ def repair(path: Path) -> str:
 class Writer:
     """Commits generations to a run file; made by `create` and `resume`."""
 
-    def __init__(self, path: Path, lock: Lock, fsync: bool, fold_minutes: float, advice: str, warning: str = ""):
-        self.path, self._lock, self._fsync, self._fold_minutes = path, lock, fsync, fold_minutes
-        self._advice, self._warning = advice, warning
+    def __init__(self, path: Path, lock: Lock, fsync: bool, fold_minutes: float, warning: str = ""):
+        self.path, self._lock, self._fsync, self._fold_minutes, self._warning = path, lock, fsync, fold_minutes, warning
+        self._advice = SAFE if fsync else ""  # without it, the disk may refuse later what it has accepted
         with Reader(path) as reader:
             self.layout, self.attributes, self.generations = reader.layout, reader.attributes, reader.generations
             self.state, self.sessions = reader.state_arrays(), reader.sessions()  # when this writer began
@@ -160,12 +156,9 @@ class Writer:
             self._fold_between_commits()
 
     def _append(self, record: Record) -> None:
-        with write_errors(self.path, self._advice_now()):
+        with write_errors(self.path, self._advice):
             self._journal.append(record)
         self._records, self._after = record.number + 1, record.after
-
-    def _advice_now(self) -> str:
-        return self._advice if self.path.exists() else ""
 
     def _fold_between_commits(self) -> None:
         began = time.monotonic()
@@ -210,7 +203,7 @@ class Writer:
     def close(self) -> None:
         """Fold, delete the journal and release the run file; after an error the journal stays."""
         try:
-            with write_errors(self.path, self._advice_now()):
+            with write_errors(self.path, self._advice):
                 self._fold(closed=True)
             journal.path_of(self.path).unlink(missing_ok=True)
         finally:

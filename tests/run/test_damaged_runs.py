@@ -10,13 +10,11 @@ import h5py
 import numpy as np
 import pytest
 from support.program import TINY, done, ees, info, refusal
-from support.run_files import assert_same_bits, edited, flipped
+from support.run_files import edited, flipped
 from support.small_runs import until, walk
 
 from ees_mpi import open_run
-from ees_mpi.config import Config, load
 from ees_mpi.errors import RunFileError
-from ees_mpi.generation.state import first_state
 from ees_mpi.run import writing
 from ees_mpi.store import hdf5, journal
 
@@ -259,12 +257,6 @@ def test_an_individual_is_rebuilt_from_sound_arrays_only(name: str, made: Make) 
         opened.individual(5, 2)
 
 
-def test_a_journal_run_and_a_folded_run_end_in_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = walk(tmp_path / "plain.h5", "interference-maxvar", *TINY)
-    monkeypatch.setattr("ees_mpi.store.writer.FOLD_BYTES", 1)
-    assert_same_bits(plain, walk(tmp_path / "often.h5", "interference-maxvar", *TINY))
-
-
 def test_more_generations_on_resume_are_remembered_through_a_kill(made: Make) -> None:
     run = made()
     with open_run(run) as opened:
@@ -276,24 +268,3 @@ def test_more_generations_on_resume_are_remembered_through_a_kill(made: Make) ->
         with open_run(run) as opened:
             assert opened.config.run.generations == 50 and not opened.complete
         done("repair", run)
-
-
-@pytest.mark.parametrize(
-    ("fsync", "message"), [("true", "All committed generations are safe"), ("false", "may be lost")]
-)
-def test_generations_are_called_safe_only_where_they_are(
-    fsync: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(*arguments: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    config: Config = load("interference-maxvar", [*TINY, f"run.fsync={fsync}"])
-    file = writing.create(tmp_path / "run.h5", config, first_state(config).arrays())
-    monkeypatch.setattr("ees_mpi.store.journal.JournalWriter.append", full)
-    with pytest.raises(RunFileError, match=rf"No space left on device\. .*{message}"):
-        writing.begin_session(file, config, 1, 1, {})
-    file.release()
-    study = writing.create(tmp_path / "study.h5", config, first_state(config).arrays(), kind="study")
-    with pytest.raises(RunFileError, match=r"No space left on device$"):
-        writing.begin_session(study, config, 1, 1, {})
-    study.release()

@@ -1,3 +1,5 @@
+"""One writer at a time, also on file systems without locks."""
+
 import errno
 import fcntl
 import os
@@ -11,26 +13,12 @@ from ees_mpi.store import lock
 from ees_mpi.store.lock import Lock
 
 
-@pytest.fixture(autouse=True)
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the path of a run file, of which only the lock is there."""
     monkeypatch.setattr(lock, "WAIT_SECONDS", 0.3)
     monkeypatch.setattr(lock, "HEARTBEAT_SECONDS", 0.3)
-
-
-def test_a_second_writer_is_refused_and_told_who_holds_the_file(tmp_path: Path) -> None:
-    held = Lock(tmp_path / "run.h5")
-    with pytest.raises(RunFileError, match=rf"being written by process {os.getpid()} on "):
-        Lock(tmp_path / "run.h5")
-    held.release()
-    Lock(tmp_path / "run.h5").release()
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_new_writer_waits_for_a_dying_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lock, "WAIT_SECONDS", 30.0)
-    held = Lock(tmp_path / "run.h5")
-    threading.Timer(0.3, held.release).start()
-    Lock(tmp_path / "run.h5").release()
+    return tmp_path / "run.h5"
 
 
 @pytest.fixture
@@ -41,60 +29,66 @@ def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fcntl, "flock", refuse)
 
 
-def test_without_locks_a_living_writer_is_seen_by_its_heartbeat(tmp_path: Path, no_locks: None) -> None:
-    held = Lock(tmp_path / "run.h5")
-    with pytest.raises(RunFileError, match=r"being written by process.*wait for it"):
-        Lock(tmp_path / "run.h5")
+@pytest.fixture(params=[True, False], ids=["locks", "no locks"])
+def locks(request: pytest.FixtureRequest) -> bool:
+    """Run a test on a file system with locks, and on one without."""
+    if not request.param:
+        request.getfixturevalue("no_locks")
+    return bool(request.param)
+
+
+def test_a_second_writer_is_refused_and_told_who_holds_the_file(run: Path, locks: bool) -> None:
+    assert lock.is_held(run) is False
+    held = Lock(run)
+    assert lock.is_held(run) is (True if locks else None)
+    with pytest.raises(RunFileError, match=rf"being written by process {os.getpid()} on .*wait for it"):
+        Lock(run)
     held.release()
+    assert lock.is_held(run) is False
+    Lock(run).release()
+    assert list(run.parent.iterdir()) == []
 
 
-def test_without_locks_a_dead_writer_needs_force(tmp_path: Path, no_locks: None) -> None:
-    (tmp_path / "run.h5.lock").write_text('{"host": "gone", "pid": 1, "job": "77", "since": "long ago"}')
-    with pytest.raises(RunFileError, match=r"SLURM job 77.*no heartbeat.*--force"):
-        Lock(tmp_path / "run.h5")
-    Lock(tmp_path / "run.h5", force=True).release()
+def test_a_new_writer_waits_for_a_dying_one(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Lock(run)
+    monkeypatch.setattr(lock, "WAIT_SECONDS", 30.0)
+    threading.Timer(0.3, held.release).start()
+    Lock(run).release()
 
 
-def test_without_locks_an_empty_lock_file_counts_as_held(tmp_path: Path, no_locks: None) -> None:
-    """Another process may have created it, and may be about to write its name."""
-    (tmp_path / "run.h5.lock").touch()
-    with pytest.raises(RunFileError, match=r"another process.*no heartbeat.*--force"):
-        Lock(tmp_path / "run.h5")
-    Lock(tmp_path / "run.h5", force=True).release()
+@pytest.mark.parametrize(
+    ("content", "owner"),
+    [
+        ('{"host": "gone", "pid": 1, "job": "77", "since": "long ago"}', r"process 1 on gone, SLURM job 77"),
+        ("", "another process"),  # it may be about to write its name
+    ],
+)
+def test_without_locks_a_writer_without_heartbeat_needs_force(
+    content: str, owner: str, run: Path, no_locks: None
+) -> None:
+    Path(f"{run}.lock").write_text(content)
+    with pytest.raises(RunFileError, match=rf"{owner}.*no heartbeat.*--force"):
+        Lock(run)
+    Lock(run, force=True).release()
 
 
-@pytest.mark.parametrize("locks", [True, False])
-def test_a_full_disk_leaves_no_lock_file(locks: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_a_full_disk_leaves_no_lock_file(run: Path, locks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*words: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    if not locks:
-        request.getfixturevalue("no_locks")
-    request.getfixturevalue("monkeypatch").setattr(os, "pwrite", full)
+    monkeypatch.setattr(os, "pwrite", full)
     with pytest.raises(RunFileError, match="No space left"):
-        Lock(tmp_path / "run.h5")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_lock_is_held_until_it_is_released(tmp_path: Path) -> None:
-    run = tmp_path / "run.h5"
-    assert lock.is_held(run) is False
-    held = Lock(run)
-    assert lock.is_held(run) is True
-    held.release()
-    (tmp_path / "run.h5.lock").write_text("")  # of a killed process
-    assert lock.is_held(run) is False
-    (tmp_path / "run.h5.lock").write_text('{"host": "node7", "pid": 12}')
-    assert lock.is_held(run) is None  # its lock may not be seen from here
-
-
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+        Lock(run)
+    assert list(run.parent.iterdir()) == []
     with pytest.raises(RunFileError, match=r"cannot write .*run.h5.lock"):
-        Lock(tmp_path / "absent" / "run.h5")
+        Lock(run.parent / "absent" / "run.h5")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[" * 100_000, "[1]", '{"pid": 1}', None])
-def test_a_damaged_lock_file_names_nobody(content: str | None, tmp_path: Path) -> None:
-    path = tmp_path / "run.h5.lock"
-    path.write_text(content) if content is not None else os.mkfifo(path)
-    assert lock.read_owner(path) == {}
+@pytest.mark.parametrize(
+    ("content", "held"),
+    [("", False), ("{", False), ("[" * 100_000, False), ("[1]", False), ('{"host": "node7", "pid": 12}', None)],
+)
+def test_what_a_killed_process_left_is_not_held(content: str, held: bool | None, run: Path) -> None:
+    Path(f"{run}.lock").write_text(content)
+    assert lock.is_held(run) is held  # None: the lock of another node may not be seen from here
+    Lock(run).release()
