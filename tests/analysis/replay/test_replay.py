@@ -8,7 +8,7 @@ from pathlib import Path
 import imageio_ffmpeg
 import numpy as np
 import pytest
-from support.program import done, ees, train
+from support.program import CHECKOUT, done, ees, train
 from support.run_files import edited, note_machine
 
 from ees_mpi import open_run
@@ -99,6 +99,13 @@ def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: 
         replay.replay(finished, ReplayRequest(individuals=[1], mutations=2), lines.append)
     assert lines[0].startswith("mutation 1: ")
     assert "OTHER BITS than in its first evaluation, which has behaviour 3" in lines[0]
+
+
+def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:
+    config = CHECKOUT / "jobs" / "examples" / "own_task.toml"
+    run = train(tmp_path / "own.h5", str(config), "task.function=support.own_tasks:Drawn", "task.settings={}")
+    assert SAME in done("replay", run, "--individual", 0, "--video", tmp_path / "own.mp4", "--size", "64x64").stdout
+    assert played(tmp_path / "own.mp4")[1] == (64, 64 + 62)
 
 
 def test_a_replay_of_a_gpu_rollout_gives_the_distance_to_the_log(tmp_path: Path) -> None:
