@@ -1,30 +1,19 @@
 """The endpoints, verdicts and table of the paper's claims, on numbers that were made up."""
 
-import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import claims
+import endpoints
 import numpy as np
 import pytest
-from claims import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer, Arms, Endpoints
+from blocks import KeptRun
+from claims import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer, Arms
+from support.program import needs_results
 
-CONFIG = """
-[run]
-seed = 20
-[task]
-name = "{robot}"
-engine = "mujoco"
-[population]
-name = "normal"
-size = 4
-std = 0.02
-[objective]
-name = "maxent"
-[optimizer]
-l2 = 0.05
-"""
+NAMES = dict(zip(("distance", "near", "side", "evenness", "directions"), claims.SHOWN, strict=True))
 
 
 def arms(robot: str, count: int = 12, **values: dict[str, Any]) -> Arms:
@@ -34,11 +23,11 @@ def arms(robot: str, count: int = 12, **values: dict[str, Any]) -> Arms:
     usual = {"distance": 10.0, "near": 0.1, "side": 0.4, "evenness": 0.5, "directions": 36.0}
     for name, given in values.items():
         arm = ("text", robot, names[name])
-        numbers = {**usual, **given}
+        numbers = {NAMES[key]: value for key, value in {**usual, **given}.items()}
         runs = []
         for k in range(count):
             each = {key: v[k] if isinstance(v, list) else v * (1 + 0.001 * k) for key, v in numbers.items()}
-            runs.append(Endpoints(f"{name}-{k}", arm, 20 + k, "", **each))
+            runs.append({"run": f"{name}-{k}", **{key: f"{value}" for key, value in each.items()}})
         found[arm] = runs
     return found
 
@@ -97,7 +86,7 @@ def test_with_fewer_than_twelve_runs_nothing_is_decided() -> None:
         "MaxVar 11 of 11; MaxEnt 12 of 12: MaxVar **not decided** (11 of 12 runs), MaxEnt **reproduced**"
     )
     assert claims.cell(answers[:1]) == "MaxVar 11 of 11: **not decided** (11 of 12 runs)"
-    assert "| **standard ES, 11 runs** | 10.05 |" in claims.report(arms("cheetah", 11, es={}))
+    assert "| **mean of 11** | 10 |" in claims.report(arms("cheetah", 11, es={}))
 
 
 def test_a_claim_of_several_tests_needs_all_of_them_with_holms_correction() -> None:
@@ -108,49 +97,32 @@ def test_a_claim_of_several_tests_needs_all_of_them_with_holms_correction() -> N
     assert claims.all_larger([(high, low)] * 7)[0] == OPEN  # 7 times 0.0079 is above 0.05
 
 
-def write(folder: Path, robot: str, digest: str, generations: int = 100) -> None:
-    """Write small files; the first 90 generations do not count."""
-    folder.mkdir(parents=True)
-    session = {"start": 0.0, "machine": {}, "first_generation": 0}
-    about = {"kind": "run", "started_from": "", "note": "", "generations": generations, "state_sha256": digest}
-    about |= {"sessions": [session], "config": CONFIG.format(robot=robot)}
-    (folder / "run.json").write_text(json.dumps(about))
-    late = [np.where(np.arange(generations) < 90, 99.0, value) for value in (8.0, 0.25, 0.5, 2.0, 0.5)]
+@needs_results
+def test_the_runs_that_precede_the_plan_have_the_digests_that_it_notes() -> None:
+    paper = Path(claims.__file__).parent
+    noted = re.findall(r"^\| (\S+) \| 100 \| `([0-9a-f]{16})` \|$", (paper / "plan6.md").read_text(), re.MULTILINE)
+    kept = {row["run"]: row["digest"] for row in endpoints.read(paper / "results" / "numbers.csv")}
+    assert len(noted) == 27 and all(kept[run].startswith(digest) for run, digest in noted)
+
+
+def test_endpoints_are_means_of_the_last_ten_generations() -> None:
+    late = [np.where(np.arange(100) < 90, 99.0, value) for value in (8.0, 0.25, 0.5, 2.0, 0.5)]
     late[2][95:] = math.nan  # no individual is beyond 5 units
-    rows = ["generation,distance_mean,near_origin,balance,ring,invalid_share"]
-    rows += [",".join(map(str, row)) for row in zip(range(generations), *late, strict=True)]
-    (folder / "metrics.csv").write_text("\n".join(rows))
+    names = ("distance_mean", "near_origin", "balance", "ring", "invalid_share")
     angle = 2 * np.pi * (np.arange(1000) % 9 + 0.5) / 36
     place = 6 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     place[0] = math.nan  # invalid
-    behavior = place if robot == "ant" else place[:, :1]
-    np.savez(folder / "behaviors.npz", behavior=behavior.astype(np.float32), parent=np.zeros(1000, np.int8))
+    metrics = dict(zip(names, late, strict=True))
+    found = endpoints.places(KeptRun("r", {}, "", {"generations": 100}, metrics, place, np.zeros(1000, np.int8)))
+    expected = {"distance_90_99": 8.0, "near_origin_90_99": 0.25, "directions_last": 9}
+    expected |= {"evenness_90_99": 2.0 / (8.0 * 0.5), "side_90_99": 0.5 * (1 - 0.25) / 2 / 2}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def test_endpoints_are_means_of_the_last_ten_generations_and_directions_of_the_last_generation(tmp_path: Path) -> None:
-    write(tmp_path / "ant-maxent-mujoco-seed90", "ant", "a" * 64)
-    write(tmp_path / "cheetah-maxent-mujoco-seed90", "cheetah", "b" * 64)
-    found = claims.read([tmp_path], plan="")
-    (ant,), (cheetah,) = found["text", "ant", "MaxEnt"], found["text", "cheetah", "MaxEnt"]
-    assert (ant.distance, ant.near, ant.directions) == (8.0, 0.25, 9)
-    assert ant.evenness == 2.0 / (8.0 * 0.5) and math.isnan(ant.side)
-    assert cheetah.side == pytest.approx(0.5 * (1 - 0.25) / 2 / 2) and math.isnan(cheetah.evenness)
-
-
-def test_a_run_with_another_digest_than_noted_or_than_before_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "one" / "ant-r", "ant", "a" * 64)
-    write(tmp_path / "two" / "ant-r", "ant", "b" * 64)
-    noted = f"| ant-r | 100 | `{'a' * 16}` |"
-    assert len(claims.read([tmp_path / "one", tmp_path / "one"], noted)) == 1
-    with pytest.raises(ValueError, match="aaaa before"):
-        claims.read([tmp_path / "one", tmp_path / "two"], "")
-    with pytest.raises(ValueError, match="aaaa before"):
-        claims.read([tmp_path / "two"], noted)
-    write(tmp_path / "short" / "ant-s", "ant", "c" * 64, generations=99)
-    with pytest.raises(ValueError, match="99 generations"):
-        claims.read([tmp_path / "short"], "")
-
-
-def test_the_plan_notes_the_digests_of_27_runs() -> None:
-    plan = Path(claims.__file__).with_name("plan6.md").read_text(encoding="utf-8")
-    assert len(claims.NOTED.findall(plan)) == 27
+def test_where_an_arm_has_runs_of_the_plan_earlier_ones_are_left_out() -> None:
+    same = {"robot": "ant", "algorithm": "MaxEnt", "rules": "text", "changed": "", "kind": "training", "run": "r"}
+    same |= {**endpoints.PAPERS_ROBOTS, "direction": "", "generations": "100"}
+    rows = [{**same, "seed": seed} for seed in ("6", "20", "7", "21")]
+    arm = ("text", "ant", "MaxEnt")
+    assert [row["seed"] for row in claims.arms_of(rows)[arm]] == ["20", "21"]
+    assert [row["seed"] for row in claims.arms_of(rows[::2])[arm]] == ["6", "7"]

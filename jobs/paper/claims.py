@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """The claims of the paper: endpoints of the runs of plan6.md, verdicts, and the table of results.md.
 
-    python jobs/paper/claims.py                  each run of the text's and of the released rules, and the claims
-    python jobs/paper/claims.py PATH ...         of blocks of runs, and of folders of small files
+    python jobs/paper/claims.py          each run of the text's and of the released rules, and the claims
 
 The paper's ratios are those of the mean distance over that of standard ES. A verdict needs as many runs in each group
 as the paper has: `reproduced`, `in direction only` (of distances), `not reproduced`, or `not decided`. A test decides
@@ -10,18 +9,13 @@ against a claim if it finds the opposite, and nothing if it finds nothing. A cou
 twelve, and against it with six or fewer.
 """
 
-import argparse
-import math
-import re
-import sys
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from blocks import KeptRun, read_block, read_folder
-from endpoints import PAPERS_ROBOTS, Row, column, directions, facts, lines, select, trainings
-from endpoints import read as read_rows
+from endpoints import Row, column, lines, number, read, select, trainings
 from page_tables import adaptation_groups, adapted, seeding_runs
 from places import FAR
 from rules import LEVEL, mann_whitney, ratio
@@ -29,9 +23,16 @@ from rules import LEVEL, mann_whitney, ratio
 from ees_mpi.analysis.numbers.statistics import holm
 
 HERE = Path(__file__).parent
-BLOCKS = ("sixth", "sixth-released", *(f"released-{block}" for block in "abdeg"))
-RUNS, GENERATIONS = 12, 100  # of a group in the paper
-WINDOW = slice(90, 100)
+RUNS, GENERATIONS = 12, "100"  # of a group in the paper
+PLANNED = 20  # the first seed of the plan
+DISTANCE, NEAR = "distance_90_99", "near_origin_90_99"
+SHOWN = {  # endpoints of a run
+    DISTANCE: "distance",
+    NEAR: "near the start",
+    "side_90_99": "smaller side",
+    "evenness_90_99": "evenness of the ring",
+    "directions_last": "directions of 36",
+}
 SIDE, RING = 0.05, 1 / 3  # least share of the smaller side; least evenness
 MOST, FEW = 10, 6  # with so many of twelve runs a claim is reproduced; with so few it is not
 REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only", "not reproduced", "not decided"
@@ -43,25 +44,9 @@ SIDES_LINK = "do-the-cheetahs-mutations-run-far-and-to-both-sides"  # sections o
 RING_LINK, ANT_LINK = "is-there-a-ring-around-the-ant", "how-far-does-the-ant-walk"
 MAML_LINK, SEEDS_LINK = "does-it-adapt-better-than-maml", "does-it-give-standard-es-a-head-start"
 MIXED_LINK = "mixtures-and-interference"
-NOTED = re.compile(r"^\| (\S+) \| \d+ \| `([0-9a-f]{16})` \|$", re.MULTILINE)  # digests in the plan
 
 
-@dataclass(frozen=True)
-class Endpoints:
-    """The endpoints of a run; those of the other robot are NaN."""
-
-    run: str
-    arm: tuple[str, str, str]  # rules, robot, algorithm
-    seed: int
-    digest: str
-    distance: float
-    near: float  # share that ended within 5 units of the start
-    side: float  # share on the smaller side, beyond 5 units
-    evenness: float  # the smallest sum of distances of eight sectors, over their mean
-    directions: float  # of 36
-
-
-Arms = dict[tuple[str, str, str], list[Endpoints]]
+Arms = dict[tuple[str, str, str], list[Row]]  # the runs by rules, robot and algorithm
 
 
 @dataclass(frozen=True)
@@ -74,60 +59,13 @@ class Answer:
     limit: str = ""
 
 
-def endpoints_of(run: KeptRun) -> Endpoints:
-    """Return the endpoints of a run."""
-    late = {name: values[WINDOW] for name, values in run.metrics.items()}
-    known, distance = facts(run), late["distance_mean"]
-    side = evenness = reached = math.nan
-    if known["robot"] == "cheetah":
-        # `balance` is twice the smaller side over both, of those beyond 5 units; NaN if there is nobody.
-        side = float((np.nan_to_num(late["balance"]) * (1 - late["near_origin"]) / 2).mean())
-    else:
-        # `ring` is 8 times the smallest sum over all individuals, also invalid ones.
-        evenness = float((late["ring"] / (distance * (1 - late["invalid_share"]))).mean())
-        reached = directions(run.last[np.isfinite(run.last).all(axis=1)])  # of 1,000 individuals
-    arm = (known["rules"], known["robot"], known["algorithm"])
-    means = float(distance.mean()), float(late["near_origin"].mean())
-    return Endpoints(run.name, arm, int(known["seed"]), known["digest"], *means, side, evenness, reached)
-
-
-def runs_in(path: Path) -> list[KeptRun]:
-    """Return the trainings of a block, or of a folder that has the small files of each run in a folder of their own."""
-    if path.is_dir():
-        return [read_folder(each.parent) for each in sorted(path.glob("*/run.json"))]
-    same = {"kind": "training", **PAPERS_ROBOTS}
-    found = [(run, known) for run in read_block(path) if same.items() <= (known := facts(run)).items()]
-    return [run for run, known in found if known["rules"] != "other" and known["direction"] in ("", "0")]
-
-
-def read(paths: Sequence[Path], plan: str) -> Arms:
-    """Return the endpoints of all runs by arm; raise a ValueError if a run has not the digest that it should have.
-
-    Where an arm has runs of the plan, seeds 20 to 31, earlier ones are left out.
-    """
-    noted = dict(NOTED.findall(plan))
-    found: dict[str, Endpoints] = {}
-    for run in (run for path in paths for run in runs_in(path)):
-        digest = run.about["state_sha256"]
-        others = [found[run.name].digest] if run.name in found else []
-        for other in [*others, noted.get(run.name, digest)]:
-            if not digest.startswith(other[:16]):
-                raise ValueError(f"{run.name}: its digest is {digest[:16]}, and was {other[:16]} before")
-        if run.generations != GENERATIONS:
-            raise ValueError(f"{run.name}: {run.generations} generations; expected {GENERATIONS}")
-        found[run.name] = endpoints_of(run)
-    arms: Arms = {}
-    for name in sorted(found):
-        arms.setdefault(found[name].arm, []).append(found[name])
-    planned = {arm: [run for run in runs if run.seed >= 20] for arm, runs in arms.items()}
-    return {arm: planned[arm] or runs for arm, runs in arms.items()}
-
-
-def kept() -> Arms:
-    """Return the runs of both rules that the repository keeps."""
-    plan = (HERE / "plan6.md").read_text(encoding="utf-8")
-    paths = [HERE / "results" / f"{block}.h5" for block in BLOCKS]
-    return read([path for path in paths if path.exists()], plan)  # not all blocks are there yet
+def arms_of(rows: Sequence[Row]) -> Arms:
+    """Return the trainings of 100 generations; where an arm has runs of the plan, seeds 20 to 31, only those."""
+    found: Arms = {}
+    for rules, robot, name in itertools.product(("text", "released"), PAPER, (ES, *OURS)):
+        runs = [row for row in trainings(rows, robot, name, rules) if row["generations"] == GENERATIONS]
+        found[rules, robot, name] = [row for row in runs if int(row["seed"]) >= PLANNED] or runs
+    return found
 
 
 def answer(about: str, said: str, verdict: str, *groups: Sequence[object]) -> Answer:
@@ -154,9 +92,9 @@ def same(sign: int) -> str:
 
 def distance(arms: Arms, rules: str, robot: str) -> list[Answer]:
     """Compare the distances of both algorithms with those of standard ES."""
-    found, es = [], [run.distance for run in arms[rules, robot, ES]]
+    found, es = [], column(arms[rules, robot, ES], DISTANCE)
     for name in OURS:
-        ours = [run.distance for run in arms[rules, robot, name]]
+        ours = column(arms[rules, robot, name], DISTANCE)
         (p, which), interval = sign(es, ours), ratio(ours, es)
         inside = interval.low <= PAPER[robot][name] <= interval.high
         verdict = DIRECTION if which == 1 and not inside else verdict_of(which)
@@ -164,17 +102,17 @@ def distance(arms: Arms, rules: str, robot: str) -> list[Answer]:
     return found
 
 
-def has_both(run: Endpoints) -> bool:
+def has_both(run: Row) -> bool:
     """Return whether a cheetah has both sides."""
-    return run.side >= SIDE
+    return number(run, "side_90_99") >= SIDE
 
 
-def has_ring(run: Endpoints) -> bool:
+def has_ring(run: Row) -> bool:
     """Return whether an ant has an even ring."""
-    return run.evenness >= RING and run.distance >= FAR
+    return number(run, "evenness_90_99") >= RING and number(run, DISTANCE) >= FAR
 
 
-def counted(arms: Arms, rules: str, robot: str, has: Callable[[Endpoints], bool]) -> list[Answer]:
+def counted(arms: Arms, rules: str, robot: str, has: Callable[[Row], bool]) -> list[Answer]:
     """Count the runs that have both sides, or an even ring."""
     found = []
     for name in OURS:
@@ -189,7 +127,7 @@ def reached(arms: Arms, rules: str) -> list[Answer]:
     """Return how many of 36 directions 1,000 individuals of the last generation reach; the plan has no rule for it."""
     found = []
     for name in OURS:
-        values = [run.directions for run in arms[rules, "ant", name]]
+        values = column(arms[rules, "ant", name], "directions_last")
         said = f"{min(values):.0f} to {max(values):.0f} of 36"
         found.append(Answer(name, said, OPEN, f"{len(values)} of {RUNS} runs, no rule was planned"))
     return found
@@ -197,9 +135,9 @@ def reached(arms: Arms, rules: str) -> list[Answer]:
 
 def near(arms: Arms, rules: str) -> list[Answer]:
     """Compare the ants' shares near the start with those of standard ES, which should be larger."""
-    found, es = [], [run.near for run in arms[rules, "ant", ES]]
+    found, es = [], column(arms[rules, "ant", ES], NEAR)
     for name in OURS:
-        ours = [run.near for run in arms[rules, "ant", name]]
+        ours = column(arms[rules, "ant", name], NEAR)
         p, which = sign(es, ours)
         said = f"{np.mean(ours):.1%} against {np.mean(es):.1%}, p = {p:.2g}".replace("%", " %")
         found.append(answer(name, said, verdict_of(which), ours, es))
@@ -210,7 +148,7 @@ def difference(arms: Arms, rules: str) -> list[Answer]:
     """Compare the distances of MaxVar with those of MaxEnt."""
     found = []
     for robot in PAPER:
-        one, two = ([run.distance for run in arms[rules, robot, name]] for name in OURS)
+        one, two = (column(arms[rules, robot, name], DISTANCE) for name in OURS)
         p, which = sign(one, two)
         found.append(answer(robot, f"{ratio(one, two)}, p = {p:.2g}", same(which), one, two))
     return found
@@ -323,40 +261,17 @@ def table(arms: Arms, rows: Sequence[Row]) -> str:
     return lines(head, [(f"[{words}](#{link})", *map(cell, cells)) for words, link, cells in body])
 
 
-def of_run(run: Endpoints) -> list[str]:
-    """Return the cells of a run, or of the means of an arm."""
-    numbers = f"{run.distance:.2f}", f"{run.near:.1%}", f"{run.side:.1%}", f"{run.evenness:.2f}", f"{run.directions:g}"
-    return [run.run, *(text if "nan" not in text else "" for text in numbers)]
-
-
-def mean_of(arm: tuple[str, str, str], runs: list[Endpoints]) -> Endpoints:
-    """Return the means of an arm."""
-    numbers = [[run.distance, run.near, run.side, run.evenness, run.directions] for run in runs]
-    return Endpoints(f"**{arm[2]}, {len(runs)} runs**", arm, 0, "", *np.mean(numbers, axis=0).tolist())
-
-
 def report(arms: Arms) -> str:
-    """Return the tables of all runs, by rules and robot."""
-    head = ("run", "distance", "near the start", "smaller side", "evenness of the ring", "directions of 36")
+    """Return the tables of all runs, by rules and robot; the last line of an arm has the means."""
     found = []
-    for rules, robot in dict.fromkeys((rules, robot) for rules, robot, _ in arms):
-        mine = {arm: runs for arm, runs in arms.items() if arm[:2] == (rules, robot)}
-        rows = [of_run(each) for arm, runs in mine.items() for each in [*runs, mean_of(arm, runs)]]
-        found += [f"## {robot}, {rules} rules\n", lines(head, rows)]
+    for (rules, robot, name), runs in arms.items():
+        shown = [[row["run"], *(f"{number(row, key):.3g}" for key in SHOWN)] for row in runs]
+        means = [f"{np.mean([number(row, key) for row in runs]):.3g}" for key in SHOWN]
+        rows = [[cell.replace("nan", "") for cell in row] for row in [*shown, [f"**mean of {len(runs)}**", *means]]]
+        found.append(f"## {robot}, {rules} rules, {name}\n\n{lines(('run', *SHOWN.values()), rows)}")
     return "\n".join(found)
 
 
-def main() -> int:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paths", nargs="*", type=Path, metavar="PATH")
-    paths = parser.parse_args().paths
-    if paths:
-        print(report(read(paths, (HERE / "plan6.md").read_text(encoding="utf-8"))))
-    else:
-        print(report(arms := kept()), table(arms, read_rows(HERE / "results" / "numbers.csv")), sep="\n")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    everything = read(HERE / "results" / "numbers.csv")
+    print(report(arms_of(everything)), table(arms_of(everything), everything), sep="\n")

@@ -4,8 +4,10 @@
 `released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
 cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_20_29` is
 the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
-`directions_last` how many of 36 directions one of the 1,000 kept offspring has reached; `correlation_last` is that of x
-and y, of the kept offspring if the block has no other. The blocks have all metrics of every generation.
+`side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of distances of eight
+sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring has reached;
+`correlation_last` is that of x and y, of the kept offspring if the block has no other. The blocks have all metrics of
+every generation.
 """
 
 import csv
@@ -143,6 +145,13 @@ def places(run: KeptRun) -> dict[str, float]:
             for first, end in WINDOWS:
                 if run.generations >= end and (name == "distance" or np.isfinite(values[first:end]).all()):
                     found[f"{name}_{first}_{end - 1}"] = np.nanmean(values[first:end])
+    late = {name: values[slice(*WINDOWS[-1])] for name, values in run.metrics.items()}
+    if "balance" in late and run.generations >= WINDOWS[-1][1]:
+        # `balance` is twice the smaller side over both, of those beyond 5 units; NaN if there is nobody.
+        found["side_90_99"] = (np.nan_to_num(late["balance"]) * (1 - late["near_origin"]) / 2).mean()
+    if "ring" in late and run.generations >= WINDOWS[-1][1]:
+        # `ring` is 8 times the smallest sum over all individuals, also invalid ones.
+        found["evenness_90_99"] = (late["ring"] / (late["distance_mean"] * (1 - late["invalid_share"]))).mean()
     if "ring" in run.metrics:
         place = run.last[np.isfinite(run.last).all(axis=1)]
         found["directions_last"] = directions(place)

@@ -41,16 +41,16 @@ def limits(name: str, values: Iterable[float]) -> Numbers:
     return {f"{name}.low": min(found), f"{name}.high": max(found)} if found else {}
 
 
-def plan6(arms: claims.Arms) -> Numbers:
+def plan6(rows: Sequence[Row]) -> Numbers:
     """Return the numbers of the sixth plan: RULES.ROBOT.ALGORITHM is the distance over that of standard ES."""
     found: Numbers = {}
+    arms = claims.arms_of(rows)
     for (whose, robot, name), runs in arms.items():
-        key, es = f"{whose}.{robot}.{name}", arms[whose, robot, STANDARD]
-        pair = [run.distance for run in runs], [run.distance for run in es]
-        found |= interval(key, ratio(*pair)) | {f"{key}.p": mann_whitney(*pair)[0], f"{key}.runs": len(runs)}
-        found[f"{key}.near"] = float(np.mean([run.near for run in runs]))
+        key = f"{whose}.{robot}.{name}"
+        found |= compared(key, runs, arms[whose, robot, STANDARD], claims.DISTANCE) | {f"{key}.runs": len(runs)}
+        found[f"{key}.near"] = float(np.mean(column(runs, claims.NEAR)))
         found[f"{key}.there"] = sum(map(claims.has_both if robot == "cheetah" else claims.has_ring, runs))
-        found |= limits(f"{key}.directions", [run.directions for run in runs])
+        found |= limits(f"{key}.directions", column(runs, "directions_last"))
     return found
 
 
@@ -191,5 +191,5 @@ def shapes(results: Path) -> Numbers:
 
 def quoted(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Numbers:
     """Return all numbers by name."""
-    paper = plan6(claims.kept()) | cheetahs(rows) | ants(rows) | others(rows) | shapes(results)
+    paper = plan6(rows) | cheetahs(rows) | ants(rows) | others(rows) | shapes(results)
     return paper | heritable(rows, measured) | four_starts(rows, measured) | engines(results)

@@ -97,7 +97,7 @@ def pages() -> dict[str, dict[str, str]]:
     (rows, measured), raw = read(), heritability.raw_places(RESULTS)
     return {
         "results.md": {
-            "claims": claims.table(claims.kept(), rows),
+            "claims": claims.table(claims.arms_of(rows), rows),
             "adaptation": tables.adaptation(rows),
             "seeding": tables.seeding(rows),
             "bullet": tables.bullet(rows),
