@@ -14,6 +14,8 @@ The map of the package. A module or folder imports only from lines below its own
     generation/      the parts that the generations of all methods share: state, evaluation, rows for the ranks, results
     run/             the list of the arrays of a run file (`arrays`), what they mean (`file`), a new or continued one
     config/          the typed config, its keys, its changes; the method of evolution strategies; sweeps
+    metrics.py       one table: name, meaning, what it needs, how it is computed, logged or not
+    spread.py        the formulas of the metrics, on arrays
     strategy/        the algorithm: objectives, populations, optimizers, kernel sums, stochastic computation graphs
     envs.py          registers our robots with Gymnasium when it is imported
     tasks/           interference, custom, locomotion, and one folder per engine

@@ -395,11 +395,11 @@ class Strategy:
             with located(f"generation {self._state.generation}"):
                 following, logged = self._update.tell(self._state, draw, outcomes, ranks)
             dim = self.config.task.behavior_dim
-            nothing = {"mean_behavior": np.full(dim, np.nan), "mean_fitness": np.array(np.nan)}
+            nothing = {"behavior_of_mean": np.full(dim, np.nan), "fitness_of_mean": np.array(np.nan)}
             described = partial(describe, self.config, self._state, draw, outcomes)
             later = ranks.size == 1 and not self._recorded  # the entropy may take longer than the update: on demand
             arrays = {} if later else described(ranks)
-            self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.method.plugin_objectives)
+            self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.metric_settings().own_names)
             self._describe = partial(described, Ranks()) if later else dict  # the loop may be closed by then
 
         with searching(*self.config.folders):
@@ -426,10 +426,10 @@ class Strategy:
             self._open_file(ranks)
         return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))
 
-    def _advance(self, following: State, arrays: Arrays, ranks: Ranks, plugin_objectives: Sequence[str] = ()) -> None:
+    def _advance(self, following: State, arrays: Arrays, ranks: Ranks, own_names: Sequence[str] = ()) -> None:
         """Take the next state, and commit the generation."""
         self._clock.lap("update")
-        record = Record(self._state.generation, arrays, self._clock.seconds, plugin_objectives=tuple(plugin_objectives))
+        record = Record(self._state.generation, arrays, self._clock.seconds, own_names=tuple(own_names))
         record, self._commit_seconds = commit(ranks, self._recording.writer, record, following, self._commit_seconds)
         self._state, self._draw, self._record, self._describe = following, None, record, dict
 

@@ -48,7 +48,7 @@ class EvolutionJob:
         following, logged = self.update.tell(state, drawn, outcomes, self.ranks)
         arrays = {**results.describe(self.config, state, drawn, outcomes, self.ranks), **center, **logged}
         clock.lap("update")
-        record = Record(state.generation, arrays, clock.seconds, plugin_objectives=self.config.method.plugin_objectives)
+        record = Record(state.generation, arrays, clock.seconds, own_names=self.config.metric_settings().own_names)
         return record, following
 
     def _evaluate(self, state: State, drawn: Draw) -> list[Outcome]:
@@ -73,7 +73,7 @@ class EvolutionJob:
         outcomes = unpack(rows[:size], observations[:, 1:], task.rollouts, task.common_starts)
         results.check_enough(outcomes, generation)
         center = rows[size] if total > size else np.full(LEADING + dim, np.nan)
-        return outcomes, {"mean_fitness": center[3], "mean_behavior": center[LEADING : LEADING + dim]}
+        return outcomes, {"fitness_of_mean": center[3], "behavior_of_mean": center[LEADING : LEADING + dim]}
 
     def _gather_observations(self, mine: Sequence[Outcome]) -> Floats:
         """Return the observation sums of all sampled rollouts, each with its index in front, in index order."""

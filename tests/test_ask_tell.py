@@ -18,11 +18,11 @@ from support.small_runs import trained
 import ees_mpi
 from ees_mpi import TaskError
 from ees_mpi.config import load
-from ees_mpi.generation import results
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.store.lock import path_of
 from ees_mpi.store.writer import Writer
+from ees_mpi.strategy import density
 from ees_mpi.strategy.objectives.maxent import MaxEnt
 from ees_mpi.strategy.objectives.maxvar import MaxVar
 from ees_mpi.strategy.optimizers.adam import Adam
@@ -68,8 +68,8 @@ def test_metrics_are_computed_when_they_are_wanted_and_are_those_of_a_recorded_l
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[Outcomes] = []
-    entropy = results.entropy
-    monkeypatch.setattr(results, "entropy", lambda *words: calls.append(words[0]) or entropy(*words))
+    entropy = density.entropy
+    monkeypatch.setattr(density, "entropy", lambda *words: calls.append(words[0]) or entropy(*words))
     with small() as es, small(record=tmp_path / "run.h5") as recorded:
         assert es.metrics == {}
         run(es, 2)

@@ -9,9 +9,8 @@ import pytest
 from support.program import CHECKOUT
 
 import ees_mpi
+from ees_mpi.analysis.numbers.curves import scales, series
 from ees_mpi.analysis.numbers.heritability import heritability
-from ees_mpi.analysis.numbers.scale import scales
-from ees_mpi.analysis.numbers.series import series
 
 pytestmark = pytest.mark.slow
 
@@ -45,4 +44,4 @@ def test_flippers_are_counted_with_means_that_are_nowhere_and_the_share_of_measu
     places = np.array([[corner, other], [other, corner], [corner, corner], [other, other]])
     assert flippers.flips(places) == flippers.nowhere(places) == 0.5
     some = np.random.default_rng(0).normal(size=(30, 4, 2)) + np.random.default_rng(1).normal(size=(30, 1, 2))
-    assert flippers.share(some) == pytest.approx(heritability(some)["share"])
+    assert flippers.share(some) == pytest.approx(heritability(some)["heritable_share"])

@@ -138,7 +138,7 @@ def test_every_policy_of_the_shelf_has_a_card_with_its_hashes_and_numbers(rows: 
     homes = {row["digest"]: row for row in rows if row["kind"] != "sample"}
     measured = endpoints.read(RESULTS / "heritability.csv")
     first = [row for row in measured if row["engine"] == "mujoco" and not row["mean"].endswith("-again")]
-    shares = {row["digest"]: row["share"] for row in first}
+    shares = {row["digest"]: row["heritable_share"] for row in first}
     listed = (SHELF / "README.md").read_text(encoding="utf-8")
     for path in POLICIES:
         card = path.with_suffix(".md").read_text(encoding="utf-8")

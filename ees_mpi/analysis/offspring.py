@@ -1,66 +1,27 @@
 """The offspring of one generation or of a sample: reads them, checks them, chooses those that differ most."""
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi import metrics
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.metrics import UNKNOWN, Sample
 from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import unknown
 from ees_mpi.run.arrays import BY_START
 from ees_mpi.run.file import Run
+from ees_mpi.spread import Scale
 from ees_mpi.tasks.gymnasium.behaviors import chosen_of, parts_of
 from ees_mpi.tasks.locomotion import along
 from ees_mpi.terminal import plain
 
 
-@dataclass(frozen=True)
-class Offspring:
-    """The n valid offspring of one generation."""
-
-    outcomes: Outcomes  # of all N, including the invalid ones
-    position: Floats  # [n, B]: final positions of robots; behaviors of other tasks
-    parent: NDArray[np.int32]  # [n]: the index of the mean that each one perturbs
-    components: int
-    entropy: float = math.nan  # that the file has, with the kernel of its objective
-
-    @property
-    def distance(self) -> Floats:
-        return np.asarray(np.linalg.norm(self.position, axis=1))  # [n], from the origin
-
-    @property
-    def crossed(self) -> Floats:
-        """The final positions [n, K, B] from K starts that all offspring have in common; K = 1 if there are none."""
-        found = self.outcomes
-        if found.by_start is None or not found.common_starts:
-            return self.position[:, None]
-        return found.by_start[found.valid][..., -self.position.shape[1] :]
-
-    @property
-    def rollouts(self) -> Floats:
-        """The final positions [n K, B] of single rollouts; `position` has the means over K starts."""
-        found, numbers = self.outcomes, self.position.shape[1]
-        if found.by_start is None:
-            return self.position
-        return found.by_start[found.valid][..., -numbers:].reshape(-1, numbers)
-
-    @property
-    def alone(self) -> "Offspring":
-        """Single rollouts in place of means over several starts."""
-        places = self.rollouts
-        return replace(self, position=places, parent=np.repeat(self.parent, len(places) // len(self.position)))
-
-    def at(self, index: NDArray[np.int64]) -> "Offspring":
-        """Return some of them."""
-        outcomes = self.outcomes.at(np.flatnonzero(self.outcomes.valid)[index])
-        return replace(self, outcomes=outcomes, position=self.position[index], parent=self.parent[index])
-
-
-def read_offspring(run: Run, generation: int | None = None) -> Offspring:
+def sample_of(run: Run, generation: int | None = None, scale: Scale = UNKNOWN) -> Sample:
     """Read the valid offspring of one generation, by default the last; only that generation is read."""
     g = check_generation(run, generation)
     behavior, valid = _behavior(run, g)
@@ -68,9 +29,29 @@ def read_offspring(run: Run, generation: int | None = None) -> Offspring:
         raise RunFileError(f"{run.path}: generation {g} has no finite behaviour")
     by_start = run[BY_START][g] if BY_START in run.names else None
     facts = behavior, run["fitness"][g], run["length"][g].astype(np.int64), valid, np.zeros((0, 1))
-    outcomes = Outcomes(*facts, by_start, run.config.task.common_starts)
-    position = behavior[valid, -position_dim(run) :]
-    return Offspring(outcomes, position, run["parent"][g][valid], run["mean"].shape[1], float(run["entropy"][g]))
+    settings = run.metric_settings
+    outcomes = Outcomes(*facts, by_start, settings.common_starts)
+    return Sample(outcomes, settings, Ranks(), run["parent"][g][valid], scale)
+
+
+def number_of(run: Run, name: str, generation: int, scale: Scale) -> float:
+    """Return a metric of a generation: read if the file has it, else computed; raise an error if the run has none."""
+    settings = run.metric_settings
+    array = metrics.OWN if name in settings.own_names else name
+    if array in run.names and name in (*settings.own_names, *metrics.in_file(settings)):
+        return float(metrics.column({array: run[array][generation]}, name, settings))
+    if name not in metrics.METRICS:
+        raise ConfigError(f"--metric: {unknown(name, [*settings.own_names, *metrics.METRICS])}")
+    metric = metrics.METRICS[name]
+    if metric.compute is None or metric.lacks(settings):
+        raise RunFileError(f"{run.path}: {name} needs {metric.lacks(settings)}")
+    return float(metric.compute(sample_of(run, generation, scale)))
+
+
+def measured(run: Run, sample: Sample, generation: int) -> dict[str, float]:
+    """Return all metrics of a generation, by name; those that the file has are read."""
+    names = [name for name in (*metrics.in_file(sample.settings), metrics.OWN) if name in run.names]
+    return metrics.measured(sample, {name: run[name][generation] for name in names})
 
 
 def positions(run: Run, generation: int) -> Floats:
@@ -82,7 +63,7 @@ def positions(run: Run, generation: int) -> Floats:
 
 def position_dim(run: Run) -> int:
     """Return the length of a place, or of the behavior of a task without places."""
-    return _axes(run) or int(run["behavior"].shape[2])
+    return run.metric_settings.axes
 
 
 def has_positions(run: Run) -> bool:
@@ -92,11 +73,7 @@ def has_positions(run: Run) -> bool:
 
 def has_places(run: Run) -> bool:
     """Return whether the behaviors of a run are places: final positions, or one or two numbers of another task."""
-    return _axes(run) > 0
-
-
-def _axes(run: Run) -> int:
-    return run.config.task.axes_of(int(run["behavior"].shape[2]))
+    return run.metric_settings.places > 0
 
 
 def axis_names(run: Run) -> list[str]:

@@ -247,9 +247,9 @@ def _repeat_mean(run: Run, evaluator: Rollouts, g: int, component: int) -> Repea
     parameters, size = np.ascontiguousarray(mean), run.config.population.size
     outcome = outcome_of(evaluator, run.config, g, size, parameters, statistics, False)
     row = as_logged(pack([outcome], run.config.task.behavior_dim))
-    if g == run.generations or component or not np.isfinite(run["mean_fitness"][g]):
+    if g == run.generations or component or not np.isfinite(run["fitness_of_mean"][g]):
         return Repeated(np.full(len(row), np.nan), row, by_start=outcome.by_start)
-    known = np.array([1.0, row[1], run["mean_fitness"][g], *run["mean_behavior"][g]])  # no length logged
+    known = np.array([1.0, row[1], run["fitness_of_mean"][g], *run["behavior_of_mean"][g]])  # no length logged
     return Repeated(known, row, by_start=outcome.by_start)
 
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi import metrics
 from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import PHASES, differing, group_names, label, run_names, settings, stds
+from ees_mpi.analysis.numbers.curves import scales, series, titles
 from ees_mpi.analysis.numbers.heritability import describe
-from ees_mpi.analysis.numbers.scale import BY_CELL, scales
-from ees_mpi.analysis.numbers.series import series, titles
 from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.analysis.replay import LOGGED, Choice, Replayed, evaluate, film, record, scene
 from ees_mpi.commands.arguments import check_committed
@@ -183,12 +183,14 @@ class Curves:
     @classmethod
     def of(cls, runs: Sequence[Run]) -> "Curves":
         scale, members_of = scales(runs)[0], groups(runs)
-        known, headline = titles(runs, scale), runs[0].config.method.headline
+        settings = runs[0].metric_settings
+        first = {*settings.own_names, *metrics.in_file(settings), *metrics.in_table("curves", settings)}
+        known = {name: title for name, title in titles(runs, scale).items() if name in first}
         lines = {
             name: {group: [series(run, name, scale) for run in members] for group, members in members_of.items()}
             for name in known
         }
-        main = dict.fromkeys((headline, "entropy", *BY_CELL, "distance_mean", "fitness_mean"))
+        main = dict.fromkeys((settings.headline, *metrics.in_table("curves", settings)))
         if all(isinstance(run.config.task, Interference) for run in runs):
             known["x"] = "x of the mean, and the optimum"
             for group, members in members_of.items():
@@ -218,7 +220,7 @@ def _curves(runs: Sequence[Run], curves: Curves, row: str) -> str:
     legend = f"<p>{' '.join(keys)}</p>" if len(keys) > 1 else ""
     if any(len(members) > 1 for members in members_of.values()):
         legend += f"<p class='faint'>{SEEDS}</p>"
-    if "entropy" in curves.main and BY_CELL[0] in curves.main:
+    if {"entropy", "entropy_fixed"} <= {*curves.main}:
         legend += f"<p class='faint'>{JUDGES}</p>"
     main, more = (
         "".join(drawn[name] for name in curves.main),
@@ -357,7 +359,7 @@ def _times(run: Run) -> str:
     ]
     low, mean, high = (np.asarray(run[f"seconds_evaluate_{name}"][:]) for name in ("min", "mean", "max"))
     title, lines = "Rollouts of a generation, seconds", {"slowest rank": [high], "mean": [mean], "quickest": [low]}
-    ranks, counts = np.unique(run["seconds_slowest_rank"][:], return_counts=True)
+    ranks, counts = np.unique(run["slowest_rank"][:], return_counts=True)
     even = float(mean.sum() / high.sum()) if high.sum() > 0 else 1.0
     sessions = []
     for session in run.sessions():

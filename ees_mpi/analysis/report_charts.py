@@ -15,6 +15,7 @@ from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import scipy_stats
+from ees_mpi.metrics import in_table
 from ees_mpi.outcomes import Floats
 from ees_mpi.run.arrays import BY_START
 from ees_mpi.run.file import Run
@@ -33,12 +34,6 @@ FRAMES = {1: 240, 2: 120}  # the largest number of generations on the page
 FEWEST = 20  # of them for each of several runs
 TAIL = 0.25  # percent at either end of a generation that may lie beyond the limits
 TALL = 60  # pixels of a histogram
-FACTS = {
-    "mean distance": "distance_mean",
-    "farthest": "distance_max",
-    "entropy (nats)": "entropy",
-    "mean fitness": "fitness_mean",
-}
 
 
 def color(place: int) -> Any:
@@ -242,8 +237,8 @@ def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, An
     for g, cells in zip(kept.tolist(), counts, strict=True):
         shown = cells.sum() / run.config.task.rollouts
         facts: dict[str, float | None] = {f"{run.config.population.row_name}s": float(shown)}
-        for name, source in FACTS.items():
-            value = float(run[source][g])
+        for name in in_table("report", run.metric_settings):
+            value = float(run[name][g])
             facts[name] = value if np.isfinite(value) else None
         if cells.ndim == 3:
             picture = _shades(cells, highest).swapaxes(0, 1)[::-1]

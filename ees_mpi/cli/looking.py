@@ -84,9 +84,9 @@ def metrics(
     cell: requests.Cell = None,
     as_json: requests.Json = False,
 ) -> None:
-    """Compute measures of the mutations in run and sample files."""
-    from ees_mpi.analysis.numbers.scale import scales
-    from ees_mpi.analysis.numbers.summaries import read_measures
+    """Print the metrics of the mutations in run and sample files."""
+    from ees_mpi.analysis.numbers.curves import scales
+    from ees_mpi.analysis.numbers.summaries import read_metrics
     from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.analysis.offspring import check_generation
     from ees_mpi.run.file import open_run, tell_missing
@@ -99,7 +99,7 @@ def metrics(
         for file in files:
             check_generation(file, generation)
         for file, scale in zip(files, scales(files, cell, radius), strict=True):
-            facts, lines = read_measures(file, generation, every, scale)
+            facts, lines = read_metrics(file, generation, every, scale)
             rows += facts
             for line in [] if as_json else lines:
                 echo(line)
@@ -116,7 +116,7 @@ def compare(
     from ees_mpi.analysis.numbers import comparison, tables
 
     if listing:
-        for name, about in comparison.METRICS.items():
+        for name, about in comparison.listed().items():
             echo(f"{name:26} {about}")
         return
     if not request.metric:

@@ -124,7 +124,7 @@ def _show(measured: Path, folder: Path, figures: dict[str, Path], cell: float | 
     from ees_mpi.analysis.figures.catalog import draw
     from ees_mpi.analysis.labels import label
     from ees_mpi.analysis.numbers import heritability
-    from ees_mpi.analysis.numbers.scale import scales
+    from ees_mpi.analysis.numbers.curves import scales
     from ees_mpi.analysis.numbers.summaries import at_stds, table_of_stds
     from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.run.file import open_run

@@ -14,6 +14,7 @@ import numpy as np
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_new, check_writable, written
+from ees_mpi.metrics import OWN
 from ees_mpi.outcomes import Singles
 from ees_mpi.policies import MLP, parameter_count
 from ees_mpi.run.file import Run
@@ -21,8 +22,6 @@ from ees_mpi.runs import starting_point
 from ees_mpi.runs.starting_point import StartingPoint
 from ees_mpi.tasks.base import Task
 from ees_mpi.tasks.locomotion import PolicyTask
-
-VECTORS = ("behavior_variance", "mean_behavior", "objective_value")  # metrics with several numbers per generation
 
 
 def export_csv(run: Run, out: Path | None, overwrite: bool = False) -> Path:
@@ -34,8 +33,10 @@ def export_csv(run: Run, out: Path | None, overwrite: bool = False) -> Path:
     run.check_all()
     columns: dict[str, Any] = {"generation": np.arange(run.generations)}
     for name in run.names:
-        if name in VECTORS:
+        if name == "behavior_of_mean":
             columns |= {f"{name}_{place}": column for place, column in enumerate(run[name][:].T)}
+        elif name == OWN:
+            columns |= dict(zip(run.metric_settings.own_names, run[name][:].T, strict=True))
         elif name == "std":
             columns[name] = np.array([np.median(run[name][g]) for g in range(run.generations)])
         elif run[name].shape[1:] == ():

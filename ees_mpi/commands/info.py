@@ -15,6 +15,7 @@ from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.config import FREE_ON_RESUME, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
+from ees_mpi.metrics import METRICS, OWN, in_file, numbers
 from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, leaves, unknown
 from ees_mpi.run.file import Run, is_study, missing, open_run, starting_note
@@ -26,9 +27,7 @@ from ees_mpi.terminal import clock
 
 Facts = dict[str, Any]
 
-# The metrics of the last generation that `info` shows, and by which a table can be sorted.
-RESULTS = ("fitness_mean", "fitness_max", "distance_mean", "behavior_variance", "entropy", "invalid_share")
-COLUMNS = ("fitness_mean", "distance_mean", "behavior_variance", "entropy")
+COLUMNS = [name for name, metric in METRICS.items() if "info" in metric.tables.split()]
 NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "noise.seed", "task.name", "objective.name", "method", "task.xml"}
 MAX_KEYS = 6  # columns of keys in a table
 RECENT = 30  # generations over which the speed is measured
@@ -107,9 +106,9 @@ def _results(run: Run) -> dict[str, float | None]:
     """Return the metrics of the last committed generation; none before the first."""
     if not run.generations:
         return {}
-    last = {name: float(np.sum(run[name][run.generations - 1])) for name in RESULTS if name in run.names}
-    if "objective_value" in run.names:
-        last |= dict(zip(run.config.method.plugin_objectives, run["objective_value"][-1].tolist(), strict=True))
+    settings = run.metric_settings
+    arrays = {name: run[name][run.generations - 1] for name in (*in_file(settings), OWN) if name in run.names}
+    last = {name: value.item() for name, value in numbers(arrays, settings).items()}
     return {name: value if math.isfinite(value) else None for name, value in last.items()}
 
 

@@ -331,7 +331,7 @@ def _record(
     """Return the record of a row, and the outcome of the unperturbed mean; `mean`: that outcome, if it is known."""
     clock, size = Clock(), evaluation.config.population.size
     outcomes = offspring_of(evaluation, state.learned, drawn, statistics, state.generation, with_mean=not mean)
-    mean = mean or {"mean_fitness": outcomes.fitness[-1], "mean_behavior": outcomes.behavior[-1]}
+    mean = mean or {"fitness_of_mean": outcomes.fitness[-1], "behavior_of_mean": outcomes.behavior[-1]}
     clock.lap("evaluate")
     clock.lap("gather")  # is part of the evaluation here
     arrays = describe(evaluation.config, state, drawn, outcomes.at(np.arange(size)), evaluation.ranks)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import config as configs
+from ees_mpi import metrics
 from ees_mpi.config import Config, Evolution
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.determinism import check_deterministic
 from ees_mpi.generation.evaluation import Evaluation, Work, choose_device
-from ees_mpi.generation.results import metrics
 from ees_mpi.generation.state import first_state
 from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.outcomes import Outcomes
@@ -126,7 +126,7 @@ class Share:
         by_start = np.random.default_rng(1).normal(size=(size, task.rollouts, task.behavior_dim))
         outcomes = Outcomes(behavior, behavior[:, 0].copy(), whole.astype(np.int64), whole, no_rows, by_start)
         following, _ = self._update.tell(self.state, self.drawn, outcomes, ranks)
-        metrics(outcomes, self._config.method.bandwidth, ranks)
+        metrics.logged(outcomes, self._config.metric_settings(), ranks)
         ranks.check_same(following.digest(), "the state")
         self._update.ask(following)
 

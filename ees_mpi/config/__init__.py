@@ -22,6 +22,7 @@ from ees_mpi.config.method import Method
 from ees_mpi.config.methods import METHODS, Evolution
 from ees_mpi.config.settings import FREE_ON_RESUME, MAX_INTEGER, NoiseSettings, RunSettings
 from ees_mpi.errors import ConfigError, before_rollouts
+from ees_mpi.metrics import Settings
 from ees_mpi.registry import convert, flat, leaves, search, unknown
 from ees_mpi.registry.marks import FromFile, builtins, mapped, refusal, trusted
 from ees_mpi.registry.toml import Setting, tables
@@ -62,6 +63,23 @@ class Config:
     def noise_seed(self) -> int:
         """The seed of the noise table, which several Strategies may share."""
         return self.run.seed if self.noise.seed is None else self.noise.seed
+
+    def metric_settings(self, behavior_dim: int | None = None) -> Settings:
+        """Return what metrics must know of a run; `behavior_dim`: that of a file, so that no task is opened."""
+        task, method = self.task, self.method
+        numbers = task.behavior_dim if behavior_dim is None else behavior_dim
+        return Settings(
+            behavior_dim=numbers,
+            places=task.axes_of(numbers),
+            starts=task.rollouts,
+            common_starts=task.common_starts,
+            components=self.population.components,
+            tasks=not self.population.has_individuals,
+            bandwidth=method.bandwidth,
+            own=tuple(method.own_objectives),
+            climbs=method.climbs,
+            lengths=task.lengths,
+        )
 
     def sections(self) -> dict[str, Any]:
         """Return the config as plain tables, with all defaults."""

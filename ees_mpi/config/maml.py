@@ -46,8 +46,8 @@ class Maml(Method):
     method_sections: ClassVar[Mapping[str, Any]] = {"maml": MamlSettings}
     inherited: ClassVar[tuple[str, ...]] = ("log_std",)
     algorithm = "maml"
-    headline = "fitness_mean"
-    plugin_objectives = ()
+    climbs = "fitness_mean"
+    own_objectives = ()
     bandwidth: Bandwidth = "scott"
     uses_torch = True
 

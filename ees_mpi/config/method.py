@@ -18,9 +18,9 @@ class Method(Protocol):
     @property
     def algorithm(self) -> str: ...  # what the run optimises: the name of its objective, or of the method
     @property
-    def headline(self) -> str: ...  # the metric that progress lines show
+    def climbs(self) -> str: ...  # the metric that the run climbs; empty: the first of the user's own objectives
     @property
-    def plugin_objectives(self) -> Sequence[str]: ...  # the names of the user's own objectives, whose values are logged
+    def own_objectives(self) -> Sequence[str]: ...  # the functions of the user's objectives, whose values are logged
     @property
     def bandwidth(self) -> Bandwidth: ...  # of the kernel of the logged entropy
     @property

@@ -41,15 +41,14 @@ class Evolution(Method):
         return OBJECTIVES.name_of(self.objective)
 
     @property
-    def headline(self) -> str:
-        return self.objective.headline
+    def climbs(self) -> str:
+        """The metric that the objective climbs; of a blend, its first part. Empty: the user's objective itself."""
+        return self.objective.members[0][1].climbs
 
     @property
-    def plugin_objectives(self) -> list[str]:
-        """The names of the user's own objectives, whose values are logged; the second f is f_2."""
-        names = [part.label for _, part in self.objective.members if part.label]
-        places = [names[: number + 1].count(name) for number, name in enumerate(names)]
-        return [f"{name}_{place}" if place > 1 else name for name, place in zip(names, places, strict=True)]
+    def own_objectives(self) -> list[str]:
+        """The functions of the user's own objectives, whose values are logged."""
+        return [part.label for _, part in self.objective.members if part.label]
 
     @property
     def bandwidth(self) -> Bandwidth:

@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi import metrics
 from ees_mpi.config import Config
 from ees_mpi.errors import TaskError, collective
 from ees_mpi.generation.state import State
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import MAX_BEHAVIOR, Arrays, Bandwidth, Draw, Floats, Outcomes, Singles, flat_learned, readonly
+from ees_mpi.outcomes import MAX_BEHAVIOR, Arrays, Draw, Floats, Outcomes, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
-from ees_mpi.strategy.density import entropy
 
 
 class Unfinished(Exception):
@@ -38,7 +38,7 @@ class Record:
     generation: int
     arrays: Arrays
     seconds: Mapping[str, float]
-    plugin_objectives: Sequence[str] = ()  # the names of the objectives that are plugins
+    own_names: Sequence[str] = ()  # of the values of the user's objectives
 
     def __repr__(self) -> str:
         shown = [f"{name}={value:.4g}" for name, value in self.metrics.items() if not name.startswith("seconds_")]
@@ -50,18 +50,11 @@ class Record:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """All single numbers of the generation, for programs that log curves: also those of the progress line.
-
-        `behavior_variance` is the sum over the behaviour; the value of a plugin has the name of its function.
-        """
+        """All single numbers of the generation, for programs that log curves; also the user's objectives, by name."""
         numbers = {name: np.asarray(value) for name, value in self.arrays.items()}
-        values = numbers.get("objective_value", np.empty(0)).tolist()
-        totals = {
-            name: value.sum().item()
-            for name, value in numbers.items()
-            if name == "behavior_variance" or (not value.shape and value.dtype.kind in "fi")
-        }
-        return {**totals, **dict(zip(self.plugin_objectives, values, strict=True))}
+        single = {name: value.item() for name, value in numbers.items() if not value.shape and value.dtype.kind in "fi"}
+        values = numbers[metrics.OWN].tolist() if self.own_names else ()
+        return {**single, **dict(zip(self.own_names, values, strict=True))}
 
     def read_only(self) -> "Record":
         """Return the record with arrays that cannot be changed: some of them are parts of the state."""
@@ -93,7 +86,7 @@ def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Rank
         "seconds_evaluate_min": evaluate.min(),
         "seconds_evaluate_mean": evaluate.mean(),
         "seconds_evaluate_max": evaluate.max(),
-        "seconds_slowest_rank": np.array(evaluate.argmax()),
+        "slowest_rank": np.array(evaluate.argmax()),
         "seconds_clock": np.array(time.time()),
     }
     return replace(record, arrays=arrays)
@@ -102,6 +95,7 @@ def with_times(record: Record, digest: bytes, commit_seconds: float, ranks: Rank
 def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, ranks: Ranks) -> dict[str, NDArray[Any]]:
     """Return the arrays of a generation that was drawn from `state` and had these outcomes."""
     observation_mean, observation_std = state.observation_mean_std()
+    settings = config.metric_settings()
     return {
         **state.learned,  # first: an array of the user's own population must not replace another one
         "learned": flat_learned(state.learned),
@@ -117,25 +111,9 @@ def describe(config: Config, state: State, drawn: Draw, outcomes: Outcomes, rank
         "observation_count": state.observations[0],
         "observation_mean": observation_mean,
         "observation_std": observation_std,
-        **metrics(outcomes, config.method.bandwidth, ranks),
-        "objective_value": np.full(len(config.method.plugin_objectives), np.nan),
+        **metrics.logged(outcomes, settings, ranks),
+        metrics.OWN: np.full(len(settings.own), np.nan),
     }
-
-
-def metrics(outcomes: Outcomes, bandwidth: Bandwidth, ranks: Ranks) -> dict[str, NDArray[Any]]:
-    """Return the metrics of one generation, by the names they have in the run file."""
-    behavior = outcomes.behavior[outcomes.valid]
-    distance = np.sqrt(np.square(behavior).sum(axis=1))
-    values: dict[str, Any] = {
-        "behavior_variance": behavior.var(axis=0),
-        "entropy": entropy(outcomes, bandwidth, ranks),
-        "distance_mean": distance.mean(),
-        "distance_max": distance.max(),
-        "fitness_mean": outcomes.fitness[outcomes.valid].mean(),
-        "fitness_max": outcomes.fitness[outcomes.valid].max(),
-        "invalid_share": 1.0 - outcomes.valid.mean(),
-    }
-    return {name: np.asarray(value, np.float64) for name, value in values.items()}
 
 
 def uses_torch(config: Config) -> bool:

@@ -64,8 +64,8 @@ class MamlJob:
             "log_std": state.moments["log_std"],
             "gradient_norm": np.sqrt(np.square(gradient).sum()),
             "divergence": np.array(step.divergence),
-            "objective_gain": np.array(step.objective),
-            "shortened": np.array(step.shortened),
+            "surrogate_gain": np.array(step.objective),
+            "shortened": np.array(float(step.shortened)),
         }
         clock.lap("update")
         return Record(state.generation, arrays, clock.seconds), following
@@ -88,8 +88,9 @@ class MamlJob:
         check_enough(outcomes, generation)
         middle = gathered[size] if total > size else np.full(LEADING + dim, np.nan)
         before = np.where(outcomes.valid, gathered[:size, LEADING + dim], np.nan)
-        mean = {"mean_fitness": middle[3], "mean_behavior": middle[LEADING : LEADING + dim]}
-        return outcomes, {**mean, "fitness_before": before}
+        mean = {"fitness_of_mean": middle[3], "behavior_of_mean": middle[LEADING : LEADING + dim]}
+        gain = (outcomes.fitness - before)[outcomes.valid].mean()
+        return outcomes, {**mean, "fitness_before": before, "fitness_gain": gain}
 
     @classmethod
     def open(cls, config: Config, ranks: Ranks) -> "MamlJob":

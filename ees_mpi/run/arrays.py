@@ -1,10 +1,12 @@
-"""The arrays of a run file: one list. A new array is one entry here, and its producer.
+"""The arrays of a run file: one list. A new array is one entry here, and its producer; logged metrics are in `metrics`.
 
 A group of arrays is in a file if its condition holds for the config of the run; see `_holds`. The page
 `docs/format.md` has a line for each array, for readers in other languages.
 """
 
+from ees_mpi import metrics
 from ees_mpi.config import Config
+from ees_mpi.metrics import OWN
 from ees_mpi.store.layout import Array, Layout
 from ees_mpi.strategy.populations.custom import more_learned
 
@@ -21,16 +23,7 @@ ARRAYS: dict[str, tuple[Array, ...]] = {
         Array("parent", ("individual",), "<i4", "component whose mean an individual perturbs"),
         Array("mean", ("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
         Array("observation_count", (), "<f8", "how many observations the statistics of this generation come from"),
-        Array("mean_behavior", ("behavior_dim",), "<f8", "behaviour of the unperturbed mean; NaN: not evaluated"),
-        Array("mean_fitness", (), "<f8", "fitness of the unperturbed mean; NaN: not evaluated"),
-        Array("gradient_norm", (), "<f8", "Euclidean norm of the gradient, before L2"),
-        Array("behavior_variance", ("behavior_dim",), "<f8", "variance of the behaviour"),
-        Array("entropy", (), "<f8", "differential entropy of the behaviour, the objective's kernel, nats"),
-        Array("distance_mean", (), "<f8", "mean distance of the behaviour from the origin"),
-        Array("distance_max", (), "<f8", "largest distance of the behaviour from the origin"),
-        Array("fitness_mean", (), "<f8", "mean fitness"),
-        Array("fitness_max", (), "<f8", "largest fitness"),
-        Array("invalid_share", (), "<f8", "share of rollouts that blew up"),
+        Array("behavior_of_mean", ("behavior_dim",), "<f8", "behaviour of the unperturbed mean; NaN: not evaluated"),
         Array("state_sha256", (), "|S64", "digest of the state after this generation"),
         Array("seconds_evaluate", (), "<f8", "rank 0: rollouts"),
         Array("seconds_gather", (), "<f8", "rank 0: waiting for all outcomes"),
@@ -39,7 +32,7 @@ ARRAYS: dict[str, tuple[Array, ...]] = {
         Array("seconds_evaluate_min", (), "<f8", "rollouts, the quickest rank"),
         Array("seconds_evaluate_mean", (), "<f8", "rollouts, mean over ranks"),
         Array("seconds_evaluate_max", (), "<f8", "rollouts, the slowest rank"),
-        Array("seconds_slowest_rank", (), "<i4", "which rank was the slowest"),
+        Array("slowest_rank", (), "<i4", "which rank was the slowest"),
         Array("seconds_clock", (), "<f8", "when it was committed, seconds since 1970"),
     ),
     "several starts": (
@@ -55,17 +48,15 @@ ARRAYS: dict[str, tuple[Array, ...]] = {
         Array("learned", ("learned_number",), "<f4", "custom population: its other learned arrays, by name, flat"),
     ),
     "objectives of the user": (
-        Array("objective_value", ("own_objective",), "<f8", "value of each objective of the user; NaN: not computed"),
+        Array(OWN, ("own_objective",), "<f8", "value of each objective of the user; NaN: not computed"),
     ),
     "MAML": (
         Array("log_std", ("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
         Array("fitness_before", ("individual",), "<f8", "MAML: fitness on each task before adaptation"),
-        Array("divergence", (), "<f8", "MAML: mean KL between the policies before and after the step"),
-        Array("objective_gain", (), "<f8", "MAML: what the step gained in the surrogate objective"),
-        Array("shortened", (), "<i4", "MAML: how often the step was shortened; -1: no step was taken"),
     ),
 }
-LISTED = {array.name: array for group in ARRAYS.values() for array in group}
+METRICS = {name: Array(name, (), "<f8", metric.about) for name, metric in metrics.METRICS.items() if metric.logged}
+LISTED = {array.name: array for group in ARRAYS.values() for array in group} | METRICS
 
 
 def _holds(config: Config) -> dict[str, bool]:
@@ -76,7 +67,7 @@ def _holds(config: Config) -> dict[str, bool]:
         "normalised observations": config.task.observation_dim > 0,
         "a learned std": config.population.learns_std,
         "a population that learns more": more_learned(config.population, config.task.parameters) > 0,
-        "objectives of the user": bool(config.method.plugin_objectives),
+        "objectives of the user": bool(config.method.own_objectives),
         "MAML": _adapts(config),
     }
 
@@ -90,6 +81,7 @@ def layout_of(config: Config) -> Layout:
     """Return the arrays of a run with this config, and the sizes of their axes."""
     holds, sizes = _holds(config), sizes_of(config)
     arrays = [array for condition, group in ARRAYS.items() if holds[condition] for array in group]
+    arrays += [METRICS[name] for name in metrics.in_file(config.metric_settings(sizes["behavior_dim"]))]
     used = {axis for array in arrays for axis in array.axes}
     return Layout(arrays, {axis: size for axis, size in sizes.items() if axis in used})
 
@@ -106,7 +98,7 @@ def sizes_of(config: Config) -> dict[str, int]:
         "observation_dim": task.observation_dim,
         "observation_sum": 1 + 2 * task.observation_dim,
         "learned_number": more_learned(config.population, task.parameters),
-        "own_objective": len(config.method.plugin_objectives),
+        "own_objective": len(config.method.own_objectives),
         "action_dim": task.layers[-1] if _adapts(config) else 0,
     }
 

@@ -20,6 +20,7 @@ from ees_mpi.terminal import say_on_stderr
 
 if TYPE_CHECKING:
     from ees_mpi.config import Config
+    from ees_mpi.metrics import Settings
     from ees_mpi.noise import Noise
     from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 
@@ -61,6 +62,16 @@ class Run(Reader):
                 raise ValueError("its attributes have another noise table or another length than its config")
             check(self.layout, config)
         return config
+
+    @cached_property
+    def metric_settings(self) -> "Settings":
+        """What metrics must know of the run."""
+        import msgspec
+
+        from ees_mpi.metrics import Settings
+
+        with damage_reported(self.path):
+            return msgspec.json.decode(self.attributes["metrics"], type=Settings)
 
     @property
     def complete(self) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def create(
         "noise_size": noise.size,
         "noise_digest": noise.digest(),
         "learned": json.dumps(learned),
+        "metrics": json.dumps(asdict(config.metric_settings(layout.sizes["behavior_dim"]))),
         "kind": kind,
         "started_from": started_from,
     }

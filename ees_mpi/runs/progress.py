@@ -81,7 +81,7 @@ class Progress(Display):
                 self._say(f"generation {done}/{self._total}, {pace(seconds)}, {left} left, {self._metric(record)}")
 
     def _metric(self, record: Record) -> str:
-        metrics, headline = record.metrics, self._config.method.headline
+        metrics, headline = record.metrics, self._config.metric_settings().headline
         text, invalid = f"{headline} {metrics[headline]:.4g}", metrics["invalid_share"]
         return f"{text}, {invalid:.1%} invalid" if invalid else text
 

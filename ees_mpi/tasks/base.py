@@ -160,7 +160,7 @@ class Task(Part, frozen=True):
         return self.axes > 0
 
     @property
-    def lengths(self) -> tuple[float, float] | None:  # cell and radius of measures (`numbers.scale`); None: they fit
+    def lengths(self) -> tuple[float, float] | None:  # cell and radius of metrics; None: they fit the data
         return None
 
     @property

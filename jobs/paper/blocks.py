@@ -35,6 +35,12 @@ LAST = 1000  # offspring of the last generation, at most
 POSITION, METRIC = 10, 14  # bits of the mantissa of a stored number: errors below 0.05 % and 0.003 %
 WAYS = ("left", "right")
 CLOCK = "seconds_clock"
+RENAMED = {  # metrics of the small files
+    "mean_fitness": "fitness_of_mean",
+    "objective_gain": "surrogate_gain",
+    "left": "left_share",
+    "right": "right_share",
+}
 PACKED = {"compression": "gzip", "compression_opts": 9, "shuffle": True, "fletcher32": True}
 
 
@@ -96,7 +102,7 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
 def _table(path: Path) -> dict[str, Floats]:
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
-    return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
+    return {RENAMED.get(name, name): np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
 def adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:

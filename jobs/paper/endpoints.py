@@ -38,8 +38,8 @@ MEASURES = {  # column: metric
     "single": "distance_single",
     "near_origin": "near_origin",
     "coverage": "coverage",
-    "left": "left",
-    "right": "right",
+    "left": "left_share",
+    "right": "right_share",
     "ring": "ring",
 }
 LAST = ("correlation", "distance_variance", "specialization")  # metrics whose last value is an endpoint

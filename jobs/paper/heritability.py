@@ -57,7 +57,7 @@ def shares_in_bullet(raw: Mapping[str, Any]) -> dict[str, list[float]]:
     found: dict[str, list[float]] = {}
     for name, places in raw.items():
         if match := BULLET.fullmatch(name):
-            found.setdefault(match[1], []).append(measured(places)["share"])
+            found.setdefault(match[1], []).append(measured(places)["heritable_share"])
     return found
 
 

@@ -16,7 +16,7 @@ RULES = {"released": "released rules", "text": "text's rules"}
 CHANGED = {rules.WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
 INHERITED = {  # column of heritability.csv, and how its numbers are shown
     "heritable variance": ("heritable", (0,)),
-    "share": ("share", (0, 100, " %")),
+    "share": ("heritable_share", (0, 100, " %")),
     "passed on": ("realised", (0, 100, " %")),
 }
 ARM_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")

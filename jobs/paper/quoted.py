@@ -125,24 +125,24 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     fresh = tables.replica_arm(measured, "whiten", STAGES)
     ants |= {"fresh": fresh, "one": ants["whiten"] + fresh}  # the fourth plan compares with `whiten` only
     for arm, runs in ants.items():
-        for name in ("heritable", "share", "realised", "same_way"):
+        for name in ("heritable", "heritable_share", "realised", "same_way"):
             found |= limits(f"ant.{arm}.{name}", column(runs, name))
         for name, key in (("all-sectors", "reliable_sectors"), ("all-sectors-held-out", "held_out_sectors")):
             found[f"ant.{arm}.{name}"] = sum(value == 8 for value in column(runs, key))
         if arm in ("whiten", "own", "fresh", "one", "ranks"):
             found |= compared(f"ant.four-over-{arm}", ants["four"], runs, "heritable")
-            found |= compared(f"ant.four-over-{arm}.share", ants["four"], runs, "share")
+            found |= compared(f"ant.four-over-{arm}.heritable_share", ants["four"], runs, "heritable_share")
     for first, second in (("ranks", "whiten"), ("long", "four"), ("fresh", "whiten")):
-        for name in ("heritable", "share"):
+        for name in ("heritable", "heritable_share"):
             found |= compared(f"ant.{first}-over-{second}.{name}", ants[first], ants[second], name)
     for arm in ("four", "long"):
-        found |= compared(f"ant.{arm}-over-one.distance", ants[arm], ants["one"], "distance")
+        found |= compared(f"ant.{arm}-over-one.distance", ants[arm], ants["one"], "distance_single")
         found[f"ant.{arm}.elsewhere"] = sum(value >= rules.RING for value in column(ants[arm], "ring"))
     every, trained = tables.by_arm(measured, "mean"), tables.by_arm(rows, "run")
     found["ant.whiten.elsewhere"] = sum(value >= rules.RING for value in column(every["whiten"].values(), "ring"))
     found["ant.whiten.elsewhere.10"] = number(every["whiten"][10], "ring")
     rings = [every[arm][seed] for arm in ONE_START for seed, row in trained[arm].items() if rules.has_ring(row)]
-    for name in ("share", "realised"):
+    for name in ("heritable_share", "realised"):
         found |= limits(f"ant.even.{name}", column(rings, name))
     return found
 
@@ -152,12 +152,12 @@ def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     found: Numbers = {}
     for robot in ("ant", "cheetah"):
         (row,) = (row for row in measured if row["mean"] == f"gymnasium-{robot}-maxent")
-        found |= {f"gymnasium.{robot}.{name}": number(row, name) for name in ("share", "realised")}
+        found |= {f"gymnasium.{robot}.{name}": number(row, name) for name in ("heritable_share", "realised")}
     arms = tables.by_arm(measured, "mean", "cheetah")
     for arm in ("four", "ranks"):
-        found |= limits(f"cheetah.{arm}.share", column(arms[arm].values(), "share"))
+        found |= limits(f"cheetah.{arm}.heritable_share", column(arms[arm].values(), "heritable_share"))
         found[f"cheetah.{arm}.best_elsewhere"] = float(np.mean(column(arms[arm].values(), "best_elsewhere")))
-    for name in ("heritable", "share", "best_elsewhere"):
+    for name in ("heritable", "heritable_share", "best_elsewhere"):
         found |= compared(f"cheetah.four.over.{name}", *([*arms[arm].values()] for arm in ("four", "ranks")), name)
     trained, standard = tables.by_arm(rows, "run", "cheetah")["four"], group(rows, SIX, "cheetah", STANDARD)
     far = column(trained.values(), f"single{LATE}"), column(standard.values(), f"distance{LATE}")
@@ -170,7 +170,7 @@ def engines(results: Path) -> Numbers:
     raw = heritability.raw_places(results)
     shares, parts = heritability.shares_in_bullet(raw), heritability.with_other_rounding(raw)
     for arm in ("four", "whiten"):
-        found |= limits(f"ant.{arm}.bullet.share", shares[arm])
+        found |= limits(f"ant.{arm}.bullet.heritable_share", shares[arm])
         chosen = {mean: each for mean, each in parts.items() if mean.startswith(f"ant-maxent-authors-{arm}-")}
         found[f"ant.{arm}.bullet.chance"] = chosen.pop(f"ant-maxent-authors-{arm}-mujoco-seed7-bullet")["chance"]
         for name in ("both", "chance"):

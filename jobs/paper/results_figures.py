@@ -210,7 +210,7 @@ def draw_ants(groups: Mapping[str, Mapping[int, Row]]) -> Figure:
     """Draw what the mutations of ants keep from unseen starts: a line for each way of training, a dot for each run."""
     numbers = {
         "heritable": "heritable variance,\nunits squared",
-        "share": "heritable share\nof the variance",
+        "heritable_share": "heritable share\nof the variance",
         "reliable_sectors": "reliable directions,\nof eight",
     }
     figure, panels = grid(len(numbers), len(numbers), 0.7 + 0.4 * len(groups), sharey=True)

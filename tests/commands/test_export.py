@@ -89,7 +89,7 @@ def test_adapt_writes_the_best_mutation_as_a_policy(walked: Path, tmp_path: Path
     found = ees_mpi.adapt(walked, "left", **words)
     best = found.arrays["mutations/behavior"][found.attributes["best"]]
     with ees_mpi.measure(out, count=2) as measured, open_run(walked) as run:
-        assert measured["mean_behavior"][0].tobytes() == best.tobytes()
+        assert measured["behavior_of_mean"][0].tobytes() == best.tobytes()
         assert measured["std"][1].max() == np.float32(run.config.population.std)  # once the run's own
 
 
@@ -113,6 +113,6 @@ def test_the_table_gives_back_every_metric(species: Path, tmp_path: Path) -> Non
         for name in run.names:
             if len(run[name].shape) == 1 and run[name].dtype.kind == "f":
                 assert np.array([float(row[name]) for row in rows]).tobytes() == np.asarray(run[name][:]).tobytes()
-        read = [[float(row[f"behavior_variance_{b}"]) for b in range(run["behavior"].shape[2])] for row in rows]
-        assert np.array(read).tobytes() == np.asarray(run["behavior_variance"][:]).tobytes()
-        assert rows[1]["mean_fitness"] == "nan" and len(rows[0]["state_sha256"]) == 64
+        read = [[float(row[f"behavior_of_mean_{b}"]) for b in range(run["behavior"].shape[2])] for row in rows]
+        assert np.array(read).tobytes() == np.asarray(run["behavior_of_mean"][:]).tobytes()
+        assert rows[1]["fitness_of_mean"] == "nan" and len(rows[0]["state_sha256"]) == 64

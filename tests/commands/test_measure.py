@@ -14,13 +14,10 @@ from support.run_files import assert_same_bits
 import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.analysis.labels import stds
-from ees_mpi.analysis.numbers.measures import best_of
-from ees_mpi.analysis.numbers.scale import Scale
 from ees_mpi.analysis.numbers.summaries import table_of_stds
-from ees_mpi.analysis.offspring import Offspring
 from ees_mpi.commands.requests import MeasureRequest
 from ees_mpi.foreign import policy_files
-from ees_mpi.outcomes import Outcomes
+from ees_mpi.spread import Scale, best_of
 from ees_mpi.tasks.interference import pattern
 
 SMALL = sets("task.steps=12", "noise.size=50000")
@@ -188,8 +185,8 @@ def test_each_row_has_mutations_of_its_own_std(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick_figures")
 def test_coverage_has_the_cells_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
     with open_run(numpy_network) as run:
-        coverage = [line.split()[3] for line in table_of_stds(run, Scale(np.full(2, 1e-9), 1.0))[2:4]]
-        assert coverage == ["6", "6"] and table_of_stds(run, Scale(np.full(2, 1e9), 1.0))[2].split()[3] in ("1", "2")
+        coverage = [line.split()[4] for line in table_of_stds(run, Scale(np.full(2, 1e-9), 1.0))[2:4]]
+        assert coverage == ["6", "6"] and table_of_stds(run, Scale(np.full(2, 1e9), 1.0))[2].split()[4] in ("1", "2")
     picture = tmp_path / "m.png"
     assert done("figure", "measure", numpy_network, "--cell", 0.1, "-o", picture).stdout.split() == [str(picture)]
     code, line = refusal("figure", "line", numpy_network, "--cell", 0.1, "-o", tmp_path / "l.png")
@@ -232,12 +229,11 @@ def test_best_of_is_the_mean_over_all_choices() -> None:
     generator = np.random.default_rng(0)
     for dim in (1, 2, 3):
         x = generator.normal(size=(7, dim))
-        offspring = Offspring(Outcomes(x, x[:, 0], np.ones(7, int), np.ones(7, bool), x), x, np.zeros(7, int), 1)
         if dim == 2:
             angles = np.arange(8) * np.pi / 4
             directions = np.stack([np.cos(angles), np.sin(angles)])
         else:
             directions = np.hstack([np.eye(dim), -np.eye(dim)])
         best = [(x[list(chosen)] @ directions).max(axis=0).mean() for chosen in itertools.combinations(range(7), 3)]
-        assert best_of(offspring, Scale(np.ones(dim), 5.0), 3) == pytest.approx(np.mean(best))
-        assert np.isnan(best_of(offspring, Scale(np.ones(dim), 5.0), 8)), "no 8 can be chosen from 7"
+        assert best_of(x, x, 3) == pytest.approx(np.mean(best))
+        assert np.isnan(best_of(x, x, 8)), "no 8 can be chosen from 7"

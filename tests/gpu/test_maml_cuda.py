@@ -35,7 +35,7 @@ def test_the_first_steps_of_an_iteration_agree_with_those_of_cpu_ranks() -> None
     for generation in range(2):
         (record, following), (expected, _) = gpu.advance(state), cpu.advance(state)
         assert record["valid"].all() and (record["length"] == 2 * 4 * 13).all()
-        np.testing.assert_array_equal(record["mean_fitness"], expected["mean_fitness"])
+        np.testing.assert_array_equal(record["fitness_of_mean"], expected["fitness_of_mean"])
         for name in ("fitness", "fitness_before", "behavior"):
             np.testing.assert_allclose(record[name], expected[name], atol=2e-3, err_msg=f"{generation} {name}")
         state = following

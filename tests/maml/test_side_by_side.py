@@ -123,7 +123,16 @@ def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: Mam
     for _ in range(2):
         (record, following), (expected, then) = on_gpu.advance(state), cpu.advance(state)
         assert record.arrays.keys() == expected.arrays.keys()
-        for name in ("fitness", "fitness_before", "behavior", "valid", "length", "sign", "mean_fitness", "divergence"):
+        for name in (
+            "fitness",
+            "fitness_before",
+            "behavior",
+            "valid",
+            "length",
+            "sign",
+            "fitness_of_mean",
+            "divergence",
+        ):
             np.testing.assert_allclose(record[name], expected[name], rtol=1e-4, atol=1e-6, err_msg=name)
         step, other = following.mean - state.mean, then.mean - state.mean
         assert np.linalg.norm(step - other) < 1e-3 * np.linalg.norm(other)

@@ -6,7 +6,7 @@ import pytest
 from support.small_runs import trained
 
 from ees_mpi.config import load
-from ees_mpi.run.arrays import ARRAYS, LISTED, check, layout_of
+from ees_mpi.run.arrays import ARRAYS, LISTED, METRICS, check, layout_of
 from ees_mpi.store.layout import Array, Layout
 
 SMALL = ("population.size=4", "noise.size=100000", "run.generations=1")
@@ -25,13 +25,15 @@ def test_every_array_of_a_generation_is_in_the_list(kind: str) -> None:
     config, records = load(preset, [*SMALL, *more]), []
     trained(config, records.append)
     forgotten = sorted(records[0].arrays.keys() - LISTED.keys())
-    assert not forgotten, f"add {forgotten} to ARRAYS in ees_mpi/run/arrays.py, and to ees_mpi/docs/format.md"
+    assert not forgotten, (
+        f"add {forgotten} to ARRAYS in ees_mpi/run/arrays.py or to ees_mpi/metrics.py, and to ees_mpi/docs/format.md"
+    )
     absent = sorted(layout_of(config).columns.keys() - records[0].arrays.keys())
     assert not absent, f"nobody makes {absent}, which ARRAYS in ees_mpi/run/arrays.py has"
 
 
 def test_each_array_is_listed_once_with_a_type_and_a_sentence() -> None:
-    listed = [array for group in ARRAYS.values() for array in group]
+    listed = [*(array for group in ARRAYS.values() for array in group), *METRICS.values()]
     assert len(listed) == len(LISTED) and all(array.about for array in listed)
     axes = {axis: 2 for array in listed for axis in array.axes}
     assert len(Layout(listed, axes).columns) == len(listed)
@@ -40,7 +42,8 @@ def test_each_array_is_listed_once_with_a_type_and_a_sentence() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"remove": "entropy"}, "it has no array entropy"),
+        ({"remove": "fitness"}, "it has no array fitness"),
+        ({"remove": "entropy"}, "is not that of its config: entropy"),
         ({"add": Array("entropi", (), "<f8", "?")}, "its array entropi is not one of a run"),
         ({"add": Array("std", ("parameter",), "<f4", "?")}, "its array std is not one of a run"),
         ({"add": LISTED["shortened"]}, "is not that of its config: shortened"),

@@ -43,7 +43,7 @@ def test_a_run_that_is_overwritten_and_resumed_has_one_point_per_metric_and_gene
         for name in ("entropy", "fitness_max", "gradient_norm", "seconds_commit"):
             assert [step for step, _ in curves[name]] == list(range(5))
             assert [value for _, value in curves[name]] == pytest.approx(run[name][:], rel=1e-6)
-        assert [step for step, _ in curves["mean_fitness"]] == [0]  # it is evaluated every tenth generation
+        assert [step for step, _ in curves["fitness_of_mean"]] == [0]  # it is evaluated every tenth generation
 
 
 class Full:

@@ -48,10 +48,10 @@ def run(config: Arrays, task: Task, mean: Any, observe: Callable[[Any], Any] | N
             "offset": offset,
             "sign": sign,
             "parent": parent,
-            "mean_behavior": found["behavior"][-1] if evaluated else np.full(len(found["behavior"][-1]), np.nan),
-            "mean_fitness": found["fitness"][-1] if evaluated else np.nan,
+            "behavior_of_mean": found["behavior"][-1] if evaluated else np.full(len(found["behavior"][-1]), np.nan),
+            "fitness_of_mean": found["fitness"][-1] if evaluated else np.nan,
             **normaliser(seen),
-            **metrics(config["objective"], individuals),
+            **metrics(config, individuals),
             "gradient_norm": np.sqrt(sum(np.square(array).sum() for array in slope.values())),
         }
         memory = remembered
@@ -299,8 +299,9 @@ def normaliser(seen: Any) -> Arrays:
     return {"observation_sums": seen, "observation_count": count, "observation_mean": mean, "observation_std": std}
 
 
-def metrics(objective: Arrays, found: Arrays) -> Arrays:
-    """Return the numbers that are logged of the outcomes of a generation."""
+def metrics(config: Arrays, found: Arrays) -> Arrays:
+    """Return the numbers that are logged of the outcomes of a generation; a user's loop has no places."""
+    objective, has_places = config["objective"], config["task"].get("name") == "function"
     valid = found["valid"]
     behavior, fitness = found["behavior"][valid], found["fitness"][valid]
     distance = np.sqrt(np.square(behavior).sum(axis=1))
@@ -311,10 +312,9 @@ def metrics(objective: Arrays, found: Arrays) -> Arrays:
     p = means_of_rows(kernel(b, width), np.ones(len(b)))
     density = p / (np.sqrt(2 * np.pi) * width) ** len(std)  # of the whitened behaviours
     return {
-        "behavior_variance": behavior.var(axis=0),
+        "variance": behavior.var(axis=0).sum(),
         "entropy": np.log(std).sum() - np.log(density).mean(),
-        "distance_mean": distance.mean(),
-        "distance_max": distance.max(),
+        **({"distance_mean": distance.mean(), "distance_max": distance.max()} if has_places else {}),
         "fitness_mean": fitness.mean(),
         "fitness_max": fitness.max(),
         "invalid_share": 1 - valid.mean(),

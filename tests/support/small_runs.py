@@ -1,17 +1,20 @@
 """Small run files, trained in this process."""
 
 import hashlib
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from ees_mpi.config import Config, load
+from ees_mpi.config import Config, load, parse
 from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation.state import State, first_state
+from ees_mpi.metrics import logged
+from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.run import writing
 from ees_mpi.runs import starting_point
@@ -109,15 +112,20 @@ class Zoo:
 def seeds(
     folder: Path, model: Path, name: str, behaviors: Sequence[np.ndarray], edit: Callable[[str], str] = str
 ) -> list[Path]:
-    """Make copies of a run in which the last generation has other behaviours; `edit` changes their config."""
+    """Make copies of a run whose last generation has other behaviours, and their metrics; `edit` changes the config."""
     paths = []
     for number, behavior in enumerate(behaviors):
         path = folder / f"{name}-{number}.h5"
         path.write_bytes(model.read_bytes())
         with edited(path) as file:
             file.attrs["run_id"] = hashlib.blake2b(path.name.encode(), digest_size=16).hexdigest()
-            file.attrs["config"] = edit(file.attrs["config"].decode())
-            rows = file["generations/behavior"]
-            rows[-1] = np.resize(behavior, rows.shape[1:])
+            text = file.attrs["config"] = edit(file.attrs["config"].decode())
+            rows = file["generations"]
+            places = np.resize(behavior, rows["behavior"].shape[1:])
+            settings, valid = parse(text).metric_settings(), np.isfinite(places).all(axis=1)
+            file.attrs["metrics"] = json.dumps(asdict(settings))
+            found = Outcomes(places, rows["fitness"][-1], rows["length"][-1], valid, np.zeros((0, 1)))
+            for array, values in {"behavior": places, "valid": valid, **logged(found, settings, Ranks())}.items():
+                rows[array][-1] = values
         paths.append(path)
     return paths

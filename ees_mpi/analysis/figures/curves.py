@@ -8,23 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi import metrics
 from ees_mpi.analysis import labels, offspring
 from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.positions import drawn, limits
 from ees_mpi.analysis.figures.style import Figure
-from ees_mpi.analysis.numbers.measures import MEASURES
-from ees_mpi.analysis.numbers.scale import Scale, scales
-from ees_mpi.analysis.numbers.series import series, titles
-from ees_mpi.analysis.numbers.summaries import AT_STDS, at_stds
+from ees_mpi.analysis.numbers.curves import scales, series, titles
+from ees_mpi.analysis.numbers.summaries import at_stds
 from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.metrics import Sample
 from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import unknown
 from ees_mpi.run.file import Run
+from ees_mpi.spread import Scale
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
 from ees_mpi.tasks.locomotion import direction_name
 
@@ -86,17 +87,19 @@ def adaptation(runs: Sequence[Run]) -> Figure:
 
 
 def locomotion(runs: Sequence[Run]) -> Figure:
-    """Draw figures S1 and S2: the distance from the origin over generations; mean and std over the seeds."""
+    """Draw figures S1 and S2: the distance from the origin over generations; mean and std over the seeds.
+
+    Behaviours that are no places have a variance.
+    """
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
+    name = "distance_mean" if offspring.has_places(runs[0]) else "variance"
     for run, group in zip(runs, labels.group_names(runs), strict=True):
-        valid = offspring.valid_generations(run)
-        distances = np.full(run.generations, np.nan)
-        distances[valid] = [offspring.read_offspring(run, g).distance.mean() for g in valid]
-        lines.setdefault(group, []).append(distances)
+        offspring.check_generation(run, None)
+        lines.setdefault(group, []).append(run[name][:])
     figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
-    style.draw_curves(panel, lines, order, xlabel="generation", ylabel=MEASURES["distance_mean"].about, ylim=(0, None))
+    style.draw_curves(panel, lines, order, xlabel="generation", ylabel=metrics.title(name), ylim=(0, None))
     style.explain(figure, [panel])
     return figure
 
@@ -133,10 +136,10 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None,
     keys = [by] if by else labels.differing(list(configs.values()))
     if len(keys) != 1:
         raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
-    headlines = {run.config.method.headline for run in runs}
+    headlines = {run.metric_settings.headline for run in runs}
     scale = scales(runs, cell)
-    known, usual = titles(runs, scale[0]), headlines.pop() if len(headlines) == 1 else "behavior_variance"
-    name = (metric or (usual if usual in known else "behavior_variance")).replace("-", "_")
+    known, usual = titles(runs, scale[0]), headlines.pop() if len(headlines) == 1 else "variance"
+    name = (metric or usual).replace("-", "_")
     if name not in known:
         raise ConfigError(f"--metric: {unknown(name, known)}")
     groups = labels.grouped(keys[0], configs)
@@ -165,7 +168,7 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
         files.setdefault(labels.label(run), []).append(run)
     groups = [_Measured(members, scale) for members in files.values()]
     everywhere = sorted({std for group in groups for std in group.stds})
-    axes = {name: axis.format(cells=scale.cells) for name, (_, axis) in AT_STDS.items()}
+    axes = {name: metrics.title(name, scale) for name in metrics.in_table("measure", runs[0].metric_settings)}
     if len(everywhere) == 1:
         figure, maps = style.grid(len(files), 3, 3.6)
     else:
@@ -181,16 +184,14 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
                 x = np.array(group.stds) * ASIDE**place
                 panel.plot(x, middle, **style.look(place), marker=".", label=shown)
                 panel.vlines(x, low, high, color=style.look(place)["color"], linewidth=0.8)
-            panel.set(xlabel="std of the mutations", ylabel=axis, xscale="log")
+            panel.set(xlabel="std of the mutations", ylabel=textwrap.fill(axis, 30), xscale="log")
             panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
             panel.minorticks_off()
             _set_limits(panel, name)
         if several:
             spare.set_axis_off()
             spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
-    first = [
-        [offspring.read_offspring(run, row).rollouts for row in range(run.generations)] for run, *_ in files.values()
-    ]
+    first = [[offspring.sample_of(run, row).rollouts for row in range(run.generations)] for run, *_ in files.values()]
     frame = np.concatenate([places for rows in first for places in rows])
     for panel, rows, title, group in zip(maps, first, files, groups, strict=True):
         _scatter(panel, group.files[0], rows, frame, everywhere)
@@ -225,19 +226,17 @@ class _Measured:
         if len(found) > 1:
             return float(np.mean(values)), min(values), max(values)
         run, place, _ = found[0]
-        read = offspring.read_offspring(run, place)
-        either_side = 2 * standard_error(read, name, self._scale)
+        either_side = 2 * standard_error(offspring.sample_of(run, place, self._scale), name)
         return values[0], values[0] - either_side, values[0] + either_side
 
 
-def standard_error(mutations: offspring.Offspring, name: str, scale: Scale) -> float:
+def standard_error(mutations: Sample, name: str) -> float:
     """Return the standard error of a measure, by a jackknife that leaves out a tenth of the mutations at a time."""
-    order = np.random.default_rng(0).permutation(len(mutations.position))
+    order, compute = np.random.default_rng(0).permutation(len(mutations.place)), metrics.METRICS[name].compute
     parts = np.array_split(order, min(PARTS, len(order)))
-    if len(parts) < 2:
+    if len(parts) < 2 or compute is None:
         return math.nan
-    rest = [np.setdiff1d(order, part) for part in parts]
-    values = [MEASURES[name].compute(mutations.at(index), scale) for index in rest]
+    values = [compute(mutations.at(np.setdiff1d(order, part))) for part in parts]
     return math.sqrt((len(values) - 1) * float(np.var(values)))
 
 
@@ -270,7 +269,7 @@ def _scatter(panel: style.Axes, run: Run, rows: Sequence[Any], frame: Floats, ev
             spread = np.linspace(-0.3, 0.3, len(rows[row]))  # so that points do not cover each other
             xy = sorted(stds).index(stds[row]) + np.random.default_rng(0).permutation(spread), rows[row][:, 0]
         panel.scatter(*xy, color=shades[stds[row]]["color"], **looks)
-    mean = run["mean_behavior"][0][-len(names) :]
+    mean = run["behavior_of_mean"][0][-len(names) :]
     alone = run.config.task.rollouts == 1  # the mean of several starts is no place
     if len(names) > 1:
         own = {**style.start_mark("the policy itself"), "linestyle": "none", "marker": "x", "markersize": 5}

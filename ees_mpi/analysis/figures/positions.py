@@ -13,13 +13,12 @@ from ees_mpi.analysis.figures.style import Axes, Figure
 from ees_mpi.analysis.labels import label, run_names
 from ees_mpi.analysis.numbers.heritability import heritability, measured_stds, places_of
 from ees_mpi.analysis.offspring import (
-    Offspring,
     axis_names,
     check_generation,
     check_one_task,
     has_places,
     has_positions,
-    read_offspring,
+    sample_of,
     valid_generations,
 )
 from ees_mpi.commands.verify import spaced
@@ -43,7 +42,7 @@ def line(runs: Sequence[Run]) -> Figure:
     check_one_task(runs)
     behaviors = []
     for run in runs:
-        ends = {g: read_offspring(run, g).rollouts for g in valid_generations(run)}
+        ends = {g: sample_of(run, g).rollouts for g in valid_generations(run)}
         if run.generations < 2 or ends[max(ends)].shape[1] != 1:
             raise RunFileError(f"{run.path}: expected a run with a behaviour of one number and two or more generations")
         behaviors.append(ends)
@@ -104,7 +103,7 @@ def maml(runs: Sequence[Run]) -> Figure:
     check_one_task(runs)
     groups: dict[tuple[str, float], list[tuple[int, Floats]]] = {}
     for run in runs:
-        rows = read_rows(run, None, 1).position
+        rows = np.concatenate(read_rows(run, None, 1))
         groups.setdefault((label(run), run.config.population.std), []).append((run.config.run.seed, rows))
     # MAML last, as in the paper; then the smaller stds.
     order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
@@ -156,34 +155,37 @@ def adaptation_heatmaps(runs: Sequence[Run], generations: Sequence[int]) -> Figu
     return figure
 
 
-def read_rows(run: Run, generation: int | None, numbers: int = 2) -> Offspring:
-    """Read the rollouts of a generation; raise a RunFileError if their behavior has not so many numbers."""
-    offspring = read_offspring(run, generation).alone
-    if offspring.position.shape[1] != numbers:
+def read_rows(run: Run, generation: int | None, numbers: int = 2) -> list[Floats]:
+    """Read where the rollouts of each component end; raise a RunFileError if a place has not so many numbers."""
+    sample = sample_of(run, generation)
+    if sample.settings.axes != numbers:
         words = "one number" if numbers == 1 else "two numbers, a position in the plane"
         raise RunFileError(f"{run.path}: expected mutations with a behaviour of {words}")
-    return offspring
+    members = [sample.by_start[sample.parent == component] for component in range(sample.settings.components)]
+    return [places.reshape(-1, numbers) for places in members]
 
 
 def draw_maps(
-    run: Run, groups: Sequence[Offspring], names: Sequence[str], columns: int, by_component: bool = False
+    run: Run, groups: Sequence[Sequence[Floats]], names: Sequence[str], columns: int, by_component: bool = False
 ) -> tuple[Figure, list[Axes]]:
     """Draw behaviors in the plane, a panel for each group, all with the same cells, limits and color scale.
 
-    run: any of the runs, for the names of the axes; by_component: each component has its own color and an outline. All
-        colors go from light to dark, and outlines differ in line style, so that they also differ in grey print
+    run: any of the runs, for the names of the axes; groups: of each the places by component
+    by_component: each component has its own color and an outline. All colors go from light to dark, and outlines differ
+        in line style, so that they also differ in grey print
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.ticker import MaxNLocator
 
-    edges = cells(run, [offspring.position for offspring in groups], 2, 80)
-    norm = logarithmic([shares(offspring.position, edges) for offspring in groups])
+    everybody = [np.concatenate(members) for members in groups]
+    edges = cells(run, everybody, 2, 80)
+    norm = logarithmic([shares(places, edges) for places in everybody])
     columns = min(columns, len(names))
     names = [wrapped(name, columns) for name in names]
     side = (style.PAGE - 1.0) / columns - 0.15 if columns > 1 else style.COLUMN - 1.1  # of a panel, about
     height = side + 0.35 + 0.15 * max(name.count("\n") + 1 for name in names)
     figure, panels = style.grid(len(names), columns, height, layout="compressed", sharex=True, sharey=True)
-    for place, (panel, offspring) in enumerate(zip(panels, groups, strict=True)):
+    for place, (panel, members) in enumerate(zip(panels, groups, strict=True)):
         if has_positions(run):
             panel.plot(0, 0, **style.start_mark() | {"linestyle": "none"}, marker="+", markersize=6)
         panel.set(box_aspect=1, xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]], title=names[place])
@@ -194,9 +196,9 @@ def draw_maps(
         if place % columns == 0:
             panel.set_ylabel(axis_names(run)[1])
         if by_component:
-            _paint_components(panel, offspring, edges, norm)
+            _paint_components(panel, members, edges, norm)
         else:
-            paint(panel, edges, shares(offspring.position, edges), norm)
+            paint(panel, edges, shares(everybody[place], edges), norm)
     colors, more = (GREYS, " (darker: more)") if by_component else (VIRIDIS, "")
     scale = ScalarMappable(norm, color_map(colors))
     style.decades(figure.colorbar(scale, ax=panels, label=f"share of {drawn(run)}{more}", pad=0.02))
@@ -237,12 +239,11 @@ def paint(panel: Axes, edges: Sequence[Floats], values: Floats, norm: Any, color
     return panel.pcolormesh(*edges, filled, norm=norm, cmap=color_map(colors), rasterized=True)
 
 
-def _paint_components(panel: Axes, offspring: Offspring, edges: Sequence[Floats], norm: Any) -> None:
-    total = shares(offspring.position, edges)
-    if offspring.components == 1:
+def _paint_components(panel: Axes, members: Sequence[Floats], edges: Sequence[Floats], norm: Any) -> None:
+    total = shares(np.concatenate(members), edges)
+    if len(members) == 1:
         paint(panel, edges, total, norm, GREYS)
         return
-    members = [offspring.position[offspring.parent == component] for component in range(offspring.components)]
     counts = np.stack([np.histogramdd(position, edges)[0] for position in members])
     most = counts.argmax(axis=0)
     for component, position in enumerate(members):
@@ -291,7 +292,7 @@ def starts(runs: Sequence[Run]) -> Figure:
         rows = places[np.argsort(places[..., number].mean(axis=1)), :, number]
         image = panel.imshow(rows, "RdBu", aspect="auto", interpolation="none", vmin=-farthest, vmax=farthest)
         found = heritability(places[..., number : number + 1])
-        lines = [f"{axis}, std {std:g}", f"heritable {found['heritable']:.3g}, share {found['share']:.2f}"]
+        lines = [f"{axis}, std {std:g}", f"heritable {found['heritable']:.3g}, share {found['heritable_share']:.2f}"]
         if len(names) > 1:
             lines.insert(0, textwrap.shorten(name, 34, placeholder=" ..."))
         panel.set_title("\n".join(lines))

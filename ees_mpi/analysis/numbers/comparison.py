@@ -5,7 +5,6 @@ The number of a run is a measure of its offspring, or comes from its files of `e
 
 import itertools
 import math
-import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
@@ -14,28 +13,22 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi import metrics
 from ees_mpi.analysis import labels
-from ees_mpi.analysis.numbers.measures import DIRECTED, MEASURES
-from ees_mpi.analysis.numbers.scale import Scale, scales
+from ees_mpi.analysis.numbers.curves import scales
 from ees_mpi.analysis.numbers.statistics import Group, Test, compare, summarize
-from ees_mpi.analysis.offspring import check_generation, read_offspring
+from ees_mpi.analysis.offspring import check_generation, number_of
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.registry import unknown
 from ees_mpi.run.file import Run, is_study, open_run, tell_missing
+from ees_mpi.spread import Scale
 from ees_mpi.store.files import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
 
 Facts = dict[str, Any]  # the result for one metric, as data for JSON
-AFTER = "distance_after"
 STEPS = ("training_steps", "adaptation_steps")
-GENERATIONS = (5, 10, 20)  # of further evolution, after which the paper compares
-METRICS = {
-    **{name: measure.about for name, measure in MEASURES.items()},
-    f"{AFTER}_G": "mean distance in the task's direction after G generations",
-    "adaptation": "distance in the wanted direction after `ees-mpi adapt`, mean over directions",
-}
+ADAPTATION = {"adaptation": "distance in the wanted direction after `ees-mpi adapt`, mean over directions"}
 REACHABLE, ARM = 0.05, 4  # a p that groups should be able to have, and how many runs of each make it possible
 MAY_DIFFER = ("task.direction", "task.reset_seed", "task.observation_share", "task.device")  # others are noted
 
@@ -55,15 +48,14 @@ class RunValue:
     training_steps: int = 0
     adaptation_steps: float = 0.0  # for one direction
     std: float = 0.0  # of the mutations, in a study
-    lengths: str = ""  # that the metric depends on
+    about: str = ADAPTATION["adaptation"]  # what the metric is, with the length on which it depends
 
 
 def compare_runs(request: CompareRequest) -> list[Facts]:
     """Compare two sets of runs by each metric. Return the results as data for JSON."""
-    metrics = check_metrics(request.metric)
-    for metric in metrics:
-        if request.generation is not None and metric not in MEASURES:
-            raise ConfigError(f"--generation {request.generation}: {metric} does not take a generation")
+    wanted = [metric.replace("-", "_") for metric in request.metric]
+    if request.generation is not None and "adaptation" in wanted:
+        raise ConfigError(f"--generation {request.generation}: adaptation does not take a generation")
     if request.by and request.against:
         raise ConfigError("--by compares the values of a key with each other; leave out --against")
     if request.by and not request.first:
@@ -71,13 +63,18 @@ def compare_runs(request: CompareRequest) -> list[Facts]:
     for paths, usage in ((request.first, "RUN.h5 ... --against"), (request.against, "--against RUN.h5 ...")):
         if not paths and not request.by:
             raise ConfigError(f"compare: expected files on both sides of --against; {usage} has none")
-    return [_compare(metric, about, request) for metric, about in metrics.items()]
+    return [_compare(metric, request) for metric in dict.fromkeys(wanted)]
 
 
-def _compare(metric: str, about: str, request: CompareRequest) -> Facts:
+def listed() -> dict[str, str]:
+    """Return all metrics that can be compared, with their meaning."""
+    return {name: metrics.title(name) for name in metrics.METRICS} | ADAPTATION
+
+
+def _compare(metric: str, request: CompareRequest) -> Facts:
     sides = read_all(metric, request)
     values = [value for side in sides for value in side]
-    _check_comparable(metric, values, metric.startswith(AFTER) and request.by != "task.direction")
+    _check_comparable(metric, values, metric.startswith("fitness_") and request.by != "task.direction")
     groups: list[dict[str, list[RunValue]]] = [{}, {}]
     if request.by:
         members = {value.path: value for value in values}
@@ -101,7 +98,7 @@ def _compare(metric: str, about: str, request: CompareRequest) -> Facts:
     of_runs = {"values": "value", **{name: name for name in steps}}
     return {
         "metric": metric,
-        "about": about + values[0].lengths,
+        "about": values[0].about,
         "groups": [
             summarize(group)
             | {key: {str(run.path): getattr(run, name) for run in group.members} for key, name in of_runs.items()}
@@ -163,19 +160,6 @@ def _notes(request: CompareRequest, values: list[RunValue], tests: list[Test]) -
     return notes
 
 
-def check_metrics(metrics: Sequence[str]) -> dict[str, str]:
-    """Return metrics with their descriptions after a check; `distance_after` is short for the paper's three."""
-    found: dict[str, str] = {}
-    for metric in metrics:
-        name = metric.replace("-", "_")
-        after = GENERATIONS if name == AFTER else re.findall(rf"^{AFTER}_(\d+)$", name)
-        found |= {f"{AFTER}_{g}": METRICS[f"{AFTER}_G"].replace("G ", f"{g} ") for g in after}
-        if not after and (name not in METRICS or name.endswith("_G")):
-            raise ConfigError(f"--metric: {unknown(name, METRICS)}")
-        found |= {} if after else {name: METRICS[name]}
-    return found
-
-
 def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list[RunValue]]:
     """Return the number of each run of both sets; adaptation files are left out, except for the metric adaptation."""
     if metric == "adaptation":
@@ -194,16 +178,9 @@ def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list
 
 
 def _of_run(run: Run, metric: str, scale: Scale, generation: int | None) -> RunValue:
-    if metric.startswith(AFTER):
-        g = int(metric.removeprefix(AFTER)[1:])
-        value = distance_after(run, g)
-    else:
-        g = check_generation(run, generation)
-        measure, offspring = MEASURES[metric], read_offspring(run, g)
-        if not measure.fits(offspring):
-            raise RunFileError(f"{run.path}: {metric} needs {measure.needs}")
-        value = measure.compute(offspring, scale)
-    if np.isnan(value) and metric in DIRECTED:
+    g = check_generation(run, generation)
+    value = number_of(run, metric, g, scale)
+    if np.isnan(value) and metric in metrics.METRICS and metrics.METRICS[metric].length == "radius":
         raise RunFileError(
             f"{run.path}: none of its mutations ended {scale.radius:g} or more from the origin, "
             f"so it has no {metric}; see --radius"
@@ -214,22 +191,7 @@ def _of_run(run: Run, metric: str, scale: Scale, generation: int | None) -> RunV
     trained = g if of.generation is None else of.generation
     keys = {**labels.settings(run.config.sections()), **({"population.std": std} if std else {})}
     about = run.path, of.run_id, keys, run["behavior"].shape[1], trained
-    lengths = f" ({scale.lengths(metric)})" if scale.lengths(metric) else ""
-    return RunValue(labels.label(run), value, *about, std=std, lengths=lengths)
-
-
-def distance_after(run: Run, generation: int) -> float:
-    """Return the mean distance along the task's direction; row g is the population after g updates."""
-    if run.config.task.heading is None:
-        raise RunFileError(f"{run.path}: its task has no direction; expected a run of a walking task")
-    check_generation(run, None)
-    labels.check_training(run)
-    if run.generations <= generation:
-        raise RunFileError(
-            f"{run.path} has {run.generations} generations, so it has no population after {generation}; "
-            f"ees-mpi resume {run.path} --generations {generation + 1}"
-        )
-    return float(run["fitness_mean"][generation])
+    return RunValue(labels.label(run), value, *about, std=std, about=metrics.title(metric, scale))
 
 
 def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:

@@ -5,7 +5,7 @@ mutation has one rollout from each start. MSR, MSC and MSE are the mean squares 
 
     b_ms = mean + mutation_m + start_s + interaction_ms
     variances: mutation = (MSR - MSE) / K,  start = (MSC - MSE) / N,  interaction = MSE
-    share = mutation / (mutation + start + interaction) = ICC(A,1)
+    heritable_share = mutation / (mutation + start + interaction) = ICC(A,1)
     consistency = mutation / (mutation + interaction)   = ICC(C,1): the start's own effect does not count
 
 These estimates have no bias, so that a variance near 0 may come out below 0. Several numbers of a behaviour: traces.
@@ -18,17 +18,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.analysis.labels import label, stds
-from ees_mpi.analysis.numbers.measures import BEST_OF, best_scored, share, variances
 from ees_mpi.analysis.numbers.tables import columns, number
-from ees_mpi.analysis.offspring import has_places, read_offspring
+from ees_mpi.analysis.offspring import has_places, sample_of
 from ees_mpi.errors import RunFileError, scipy_stats
+from ees_mpi.metrics import BEST
 from ees_mpi.outcomes import Floats
 from ees_mpi.run.arrays import BY_START
 from ees_mpi.run.file import Run
+from ees_mpi.spread import best_elsewhere, distance, share, variances
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
-PLACED = ("kept", "all_kept", "best_elsewhere", "distance")  # numbers of behaviours that are places
+PLACED = ("kept", "all_kept", "best_elsewhere", "distance_single")  # numbers of behaviours that are places
 
 
 def heritability(places: Floats) -> dict[str, float]:
@@ -37,15 +38,15 @@ def heritability(places: Floats) -> dict[str, float]:
     of_all = share(heritable, start, rest)
     low, high = interval(n, k, k * heritable + rest, n * start + rest, rest, of_all)
     parts = {"heritable": heritable, "start": start, "interaction": rest}
-    shares = {"share": of_all, "low": low, "high": high, "consistency": share(heritable, 0.0, rest)}
+    shares = {"heritable_share": of_all, "low": low, "high": high, "consistency": share(heritable, 0.0, rest)}
     return {"mutations": n, "starts": k, **parts, **shares}
 
 
 def of_places(places: Floats) -> dict[str, float]:
     """Return all numbers of final places [N, K, 1 or 2]."""
     found = heritability(places)
-    found["distance"] = float(np.sqrt(np.square(places).sum(axis=2)).mean())
-    found["best_elsewhere"] = best_elsewhere(places)
+    found["distance_single"] = distance(places)
+    found["best_elsewhere"] = best_elsewhere(places, BEST)
     if places.shape[2] <= 2:
         found["kept"], found["all_kept"] = kept_side(places)
     if places.shape[2] == 1:
@@ -90,15 +91,6 @@ def sectors(places: Floats) -> NDArray[np.int64]:
     return np.floor(turns * SECTORS + 0.5).astype(np.int64) % SECTORS
 
 
-def best_elsewhere(places: Floats) -> float:
-    """Return the expected place of the best of 40 mutations in a direction, chosen from one start, at the others.
-
-    The mean over the choosing start and over directions, as `best_of_40`; NaN for fewer than 40 mutations.
-    """
-    total, k = places.sum(axis=1), places.shape[1]
-    return float(np.mean([best_scored(places[:, s], (total - places[:, s]) / (k - 1)) for s in range(k)]))
-
-
 def measured_stds(run: Run) -> list[float]:
     """Return the standard deviations of a file of `ees-mpi measure --starts`; raise a RunFileError for another file."""
     if BY_START not in run.names or not stds(run) or not run.config.task.common_starts:
@@ -108,7 +100,7 @@ def measured_stds(run: Run) -> list[float]:
 
 def places_of(run: Run, row: int) -> Floats:
     """Return final places [n, K, axes], or behaviours [n, K, B], of the mutations that are valid from all starts."""
-    places = read_offspring(run, row).crossed
+    places = sample_of(run, row).by_start
     if len(places) < 2:
         raise RunFileError(f"{run.path}: row {row} has one valid mutation; expected two or more")
     return places
@@ -129,15 +121,15 @@ def facts(run: Run) -> list[dict[str, Any]]:
 HEADS = {  # of the table; `--json` and the file have all numbers
     "std": "std",
     "heritable": "heritable",
-    "share": "share",
+    "heritable_share": "heritable_share",
     "interval": "95 % interval",
-    "best_elsewhere": "best elsewhere",
-    "distance": "distance",
+    "best_elsewhere": "best_elsewhere",
+    "distance_single": "distance_single",
 }
 LEGEND = {
-    "heritable": "heritable: the variance that belongs to the mutation; share: its part of the whole variance",
-    "best_elsewhere": f"best elsewhere: how far the best of {BEST_OF}, chosen from one start, goes from the others",
-    "distance": "distance: of single rollouts; the mean place of a mutation over its starts is nearer to the origin",
+    "heritable": "heritable: the variance that belongs to the mutation; heritable_share: its part of the whole",
+    "best_elsewhere": f"best_elsewhere: how far the best of {BEST}, chosen from one start, goes from the others",
+    "distance_single": "distance_single: of single rollouts; the mean of a mutation over its starts ends nearer",
 }
 NOISY = "these rollouts cannot be repeated bit by bit, so the part of the two together holds their noise, too"
 ADVICE = (
@@ -158,7 +150,7 @@ def describe(run: Run) -> list[str]:
     table = columns([tuple(HEADS[name] for name in shown), *(tuple(cell[name] for name in shown) for cell in cells)])
     legend = [text for name, text in LEGEND.items() if name in shown]
     repeats = task.deterministic and (task.repeats_on_gpu or not on_gpu)
-    advice = [ADVICE] if any(row["share"] < 0.5 for row in rows) else []
+    advice = [ADVICE] if any(row["heritable_share"] < 0.5 for row in rows) else []
     return [title, *table, *legend, "", *map(sentence, rows), *([] if repeats else [NOISY]), *advice]
 
 

@@ -24,8 +24,8 @@ class Objective(Part, frozen=True):
         raise NotImplementedError
 
     @property
-    def headline(self) -> str:  # the metric that progress lines show
-        return "behavior_variance"
+    def climbs(self) -> str:  # the metric that progress lines show; empty: the value of the user's function
+        return "variance"
 
     @property
     def label(self) -> str:  # the name of the user's function, whose value is logged; empty: a built-in objective

@@ -73,11 +73,6 @@ class Blend(Objective, frozen=True):
     remembers = of_any("remembers")
 
     @property
-    def headline(self) -> str:
-        """Return the metric of the first part."""
-        return self.members[0][1].headline
-
-    @property
     def bandwidth(self) -> Bandwidth | None:
         """Return the bandwidth of the first part that has a kernel."""
         return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)

@@ -41,14 +41,11 @@ class CustomObjective(Objective, frozen=True):
     )
 
     uses_torch = True
+    climbs = ""
 
     @property
     def label(self) -> str:
         return self.function.partition(":")[2]
-
-    @property
-    def headline(self) -> str:
-        return self.label
 
     def __post_init__(self) -> None:
         module, _, name = self.function.partition(":")

@@ -13,7 +13,7 @@ from ees_mpi.strategy.objectives.base import Memory, Objective
 class Fitness(Objective, frozen=True):
     """Weights each individual by the rank of its fitness."""
 
-    headline = "fitness_mean"
+    climbs = "fitness_mean"
     uses_fitness = True
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:

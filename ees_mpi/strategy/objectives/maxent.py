@@ -34,7 +34,7 @@ class MaxEnt(Objective, frozen=True):
     ] = "scott"
     normalization: Annotated[Normalization, key("How each behaviour number is normalised.")] = "whiten"
 
-    headline = "entropy"
+    climbs = "entropy"
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
         """Return the weights [N] and the memory, which is empty."""

@@ -36,7 +36,7 @@ class Novelty(Objective, frozen=True):
         Count, key("The largest number of behaviours in the archive; the oldest are dropped.", "behaviours")
     ] = 5000
 
-    headline = "distance_mean"
+    climbs = "distance_mean"
     remembers = True
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:

@@ -12,12 +12,12 @@ from support.small_runs import walk
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.heritability import best_elsewhere, facts, heritability, kept_side, sentence
-from ees_mpi.analysis.numbers.measures import MEASURES, best_of, best_scored
-from ees_mpi.analysis.numbers.scale import Scale
-from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.analysis.numbers.heritability import facts, heritability, kept_side, sentence
+from ees_mpi.metrics import METRICS, Sample, Settings
 from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.ranks import Ranks
 from ees_mpi.runs import progress
+from ees_mpi.spread import best_elsewhere, best_of
 
 SMALL = sets("task.steps=5", "task.hidden=[4]", "noise.size=20000")
 
@@ -35,9 +35,11 @@ def test_the_variances_have_no_bias_and_a_share_of_nothing_is_not_an_eighth() ->
         found = [heritability(places(seed, shares)) for seed in range(300)]
         means = [np.mean([one[name] for one in found]) for name in ("heritable", "start", "interaction")]
         np.testing.assert_allclose(means, shares, atol=0.15)
-    assert abs(np.mean([one["share"] for one in found])) < 0.01
+    assert abs(np.mean([one["heritable_share"] for one in found])) < 0.01
     plane = heritability(places(0, (4.0, 2.0, 1.0), (4000, 50, 2)))  # traces
-    assert plane["heritable"] == pytest.approx(8.0, rel=0.1) and plane["share"] == pytest.approx(4 / 7, abs=0.1)
+    assert plane["heritable"] == pytest.approx(8.0, rel=0.1) and plane["heritable_share"] == pytest.approx(
+        4 / 7, abs=0.1
+    )
 
 
 def test_the_share_and_its_interval_are_those_of_the_example_of_shrout_and_fleiss() -> None:
@@ -45,7 +47,9 @@ def test_the_share_and_its_interval_are_those_of_the_example_of_shrout_and_fleis
     ratings = [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]]
     found = heritability(np.array(ratings, float)[..., None])
     assert (found["mutations"], found["starts"]) == (6, 4)
-    np.testing.assert_allclose([found["share"], found["low"], found["high"]], [0.2898, 0.0188, 0.7611], atol=2e-4)
+    np.testing.assert_allclose(
+        [found["heritable_share"], found["low"], found["high"]], [0.2898, 0.0188, 0.7611], atol=2e-4
+    )
     assert found["consistency"] == pytest.approx(0.7148, abs=1e-4)
 
 
@@ -66,19 +70,16 @@ def test_sides_and_sectors_are_kept_or_not() -> None:
 
 def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> None:
     x = np.random.default_rng(0).normal(size=(60, 1, 2))
-    offspring = Offspring(
-        Outcomes(x[:, 0], x[:, 0, 0], *2 * (np.ones(60, bool),), x[:, 0]), x[:, 0], np.zeros(60, int), 1
-    )
-    assert best_elsewhere(np.repeat(x, 3, axis=1)) == pytest.approx(best_of(offspring, Scale(np.ones(1), 5.0)))
+    assert best_elsewhere(np.repeat(x, 3, axis=1), 40) == pytest.approx(best_of(x[:, 0], x[:, 0], 40))
     luck = np.random.default_rng(1).normal(size=(60, 3, 1))
-    same_rollout = np.mean([best_scored(luck[:, s], luck[:, s]) for s in range(3)])  # chooses and scores
-    assert abs(best_elsewhere(luck)) < 0.5 < same_rollout
-    assert np.isnan(best_elsewhere(luck[:39]))
+    same_rollout = np.mean([best_of(luck[:, s], luck[:, s], 40) for s in range(3)])  # chooses and scores
+    assert abs(best_elsewhere(luck, 40)) < 0.5 < same_rollout
+    assert np.isnan(best_elsewhere(luck[:39], 40))
 
 
 def test_policies_that_all_do_the_same_have_no_share() -> None:
     found = heritability(np.ones((5, 3, 1)))
-    assert found["heritable"] == 0 and np.isnan([found["share"], found["low"], found["high"]]).all()
+    assert found["heritable"] == 0 and np.isnan([found["heritable_share"], found["low"], found["high"]]).all()
     assert "std 0.02: all rollouts behave alike" in sentence({"std": 0.02, **found})
 
 
@@ -93,12 +94,13 @@ def test_a_sentence_says_what_belongs_to_the_mutation_and_what_to_the_start() ->
 
 def test_offspring_have_a_heritable_variance_only_if_all_have_the_same_starts(tmp_path: Path) -> None:
     x, whole = places(0, (4.0, 2.0, 1.0)), np.ones(48, bool)
-    found, expected = Outcomes(x.mean(axis=1), x[:, 0, 0], *2 * (whole,), x[:, 0], x, True), heritability(x)
-    for outcomes, fits in ((found, True), (replace(found, common_starts=False), False), (found.at([0]), False)):
-        offspring = Offspring(outcomes, outcomes.behavior, np.zeros(48, int), 1)
-        for name in ("heritable", "share"):
-            assert MEASURES[name].fits(offspring) == fits
-            assert not fits or MEASURES[name].compute(offspring, Scale(np.ones(1), 5.0)) == expected[name]
+    found, expected = Outcomes(x.mean(axis=1), x[:, 0, 0], *2 * (whole,), x[:, 0], x), heritability(x)
+    settings = Settings(1, places=1, starts=8, common_starts=True)
+    for name in ("heritable", "heritable_share"):
+        metric = METRICS[name]
+        assert not metric.lacks(settings) and metric.lacks(replace(settings, common_starts=False))
+        assert metric.compute(Sample(found, settings, Ranks())) == expected[name]
+        assert np.isnan(metric.compute(Sample(found.at(np.array([0])), settings, Ranks())))
     pytest.importorskip("pybullet", exc_type=ImportError)
     own, out = {"task.rollouts": 2, "task.starts": "own"}, tmp_path / "own.h5"
     ees_mpi.measure(walk(tmp_path / "run.h5", "cheetah-maxent"), count=3, std=0.02, settings=own, out=out).close()
@@ -126,11 +128,11 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
             best = again.pop("best_elsewhere"), row.pop("best_elsewhere")
             assert best[0] is None and np.isnan(best[1])  # fewer than 40 mutations
             assert row == pytest.approx({name: again[name] for name in row}) and again["best_of_40"] is None
-            assert {"share", "kept"} <= row.keys() and again["coverage"] > 0
+            assert {"heritable_share", "kept"} <= row.keys() and again["coverage"] > 0
         assert np.ptp(found["behavior_by_start"][1], axis=1).min() > 0
     rows = json.loads(done("metrics", tmp_path / "one.h5", "--all", "--json").stdout)
-    assert [[row[name] for name in ("std", "heritable", "share")] for row in rows] == [
-        [pytest.approx(row[name]) for name in ("std", "heritable", "share")] for row in printed["stds"]
+    assert [[row[name] for name in ("std", "heritable", "heritable_share")] for row in rows] == [
+        [pytest.approx(row[name]) for name in ("std", "heritable", "heritable_share")] for row in printed["stds"]
     ]
     done("report", tmp_path / "one.h5")
     page = (tmp_path / "one-report.html").read_text()

@@ -86,5 +86,5 @@ def test_the_same_bits_on_two_ranks_also_as_a_part_of_a_blend(tmp_path: Path) ->
         digests.add(info(out)["state_sha256"])
     assert len(digests) == 1
     with open_run(out) as run:
-        assert run.config.method.plugin_objectives == ["outermost"] and np.isfinite(run["objective_value"][:]).all()
+        assert run.metric_settings.own_names == ["outermost"] and np.isfinite(run["objective_value"][:]).all()
     assert "the same" in done("verify", out, "--updates").stdout

@@ -1,4 +1,4 @@
-"""The measures, beside independent references: numpy's covariance, scipy's kernel density, offspring made by hand."""
+"""The metrics, beside independent references: scipy's kernel density, mutations made by hand."""
 
 from collections.abc import Callable
 
@@ -6,32 +6,28 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ees_mpi.analysis.numbers.measures import MEASURES, directions, saturation
-from ees_mpi.analysis.numbers.scale import Scale
-from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.metrics import METRICS, Sample, Settings
 from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.spread import Scale, directions, saturation
 from ees_mpi.strategy import density
 
 NORMAL = np.random.default_rng(0).normal(3, 2, (200, 1))
 
 
-def made(place: object, parent: object = None, components: int = 1) -> Offspring:
+def made(place: object, parent: object = None, components: int = 1, cell: float = 1.0, radius: float = 5.0) -> Sample:
     place = np.asarray(place, float)
-    n = len(place)
+    n, axes = place.shape
     outcomes = Outcomes(place, place[:, 0], np.ones(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
     of = np.zeros(n, np.int32) if parent is None else np.asarray(parent, np.int32)
-    return Offspring(outcomes, place, of, components)
+    scale = Scale(np.full(axes, cell), radius)
+    return Sample(outcomes, Settings(axes, places=axes, components=components), Ranks(), of, scale)
 
 
-def scale(offspring: Offspring, cell: float = 1.0, radius: float = 5.0) -> Scale:
-    return Scale(np.full(offspring.position.shape[1], cell), radius)
-
-
-def measured(name: str, offspring: Offspring, **lengths: float) -> float:
-    measure = MEASURES[name]
-    assert measure.fits(offspring)
-    return measure.compute(offspring, scale(offspring, **lengths))
+def measured(name: str, sample: Sample, **lengths: float) -> float:
+    metric = METRICS[name]
+    assert metric.compute and not metric.lacks(sample.settings)
+    return float(metric.compute(made(sample.place, sample.parent, sample.settings.components, **lengths)))
 
 
 def plane(seed: int, n: int = 300) -> np.ndarray:
@@ -66,10 +62,9 @@ def test_a_wild_place_does_not_make_the_fixed_entropy_blind() -> None:
 
 
 def test_a_saturated_cell_is_told_and_a_fitting_one_is_not() -> None:
-    offspring = made(NORMAL)
-    assert "neighbours of each other" in saturation(offspring, scale(offspring, 40.0))
-    assert "hardly any neighbours" in saturation(offspring, scale(offspring, 2e-4))
-    assert saturation(offspring, scale(offspring, 0.6)) == ""
+    assert "neighbours of each other" in saturation(made(NORMAL, cell=40.0).neighbours)
+    assert "hardly any neighbours" in saturation(made(NORMAL, cell=2e-4).neighbours)
+    assert saturation(made(NORMAL, cell=0.6).neighbours) == ""
 
 
 def test_distances_shares_and_cells_of_offspring_made_by_hand() -> None:
@@ -89,7 +84,7 @@ def test_left_and_right_are_balanced_or_not() -> None:
     assert measured("balance", made([[-6], [-7], [6], [90]])) == 1
     assert measured("balance", made([[-6], [6], [7], [8]])) == pytest.approx(0.5)
     assert measured("balance", made([[6], [7]])) == 0
-    assert not MEASURES["balance"].fits(made(plane(1)))
+    assert METRICS["balance"].lacks(made(plane(1)).settings) == "a place on a line"
 
 
 def test_a_ring_is_uniform_and_one_direction_is_not() -> None:
@@ -98,8 +93,7 @@ def test_a_ring_is_uniform_and_one_direction_is_not() -> None:
     assert measured("direction_uniformity", ring, radius=0.5) == pytest.approx(1)
     assert measured("direction_uniformity", made([[6, 0.1], [9, -0.1]])) == 0
     assert measured("direction_uniformity", made([[6, 0], [-6, 0]])) == pytest.approx(np.log(2) / np.log(12))
-    offspring = made([[6, 0.01], [6, -0.01], [0, 6], [-6, 0], [0, 0]])
-    shares = directions(offspring, scale(offspring))
+    shares = directions(np.array([[6, 0.01], [6, -0.01], [0, 6], [-6, 0]]))
     assert shares.tolist() == pytest.approx([0.5, 0, 0, 0.25, 0, 0, 0.25, 0, 0, 0, 0, 0])
 
 
@@ -111,7 +105,7 @@ def test_the_correlation_sees_a_ring_that_is_stretched_along_a_diagonal() -> Non
     third = np.column_stack([ring, ring[:, 0] - 0.1 * ring[:, 1]])  # the strongest of three pairs
     assert measured("correlation", made(third)) == pytest.approx(1 / np.sqrt(1.01))
     assert np.isnan(measured("correlation", made([[1, 0], [2, 0]])))
-    assert not MEASURES["correlation"].fits(made([[1.0], [2.0]]))
+    assert METRICS["correlation"].lacks(made([[1.0], [2.0]]).settings)
 
 
 @pytest.mark.parametrize(
@@ -121,4 +115,4 @@ def test_components_are_specialized_if_behavior_tells_them_apart(shift: float, f
     parent = np.arange(300) % 2
     offspring = made(np.random.default_rng(4).normal(size=(300, 2)) + shift * parent[:, None], parent, 2)
     assert fits(measured("specialization", offspring))
-    assert not MEASURES["specialization"].fits(made(plane(1)))
+    assert METRICS["specialization"].lacks(made(plane(1)).settings)

@@ -1,4 +1,4 @@
-"""The lengths of measures fit the places of all generations of all files; those of the paper's robots are its own."""
+"""The lengths of metrics fit the places of all generations of all files; those of the paper's robots are its own."""
 
 from pathlib import Path
 
@@ -9,11 +9,10 @@ from support.small_runs import Zoo
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.measures import MEASURES
-from ees_mpi.analysis.numbers.scale import Scale, rounded, scales
-from ees_mpi.analysis.numbers.series import series
-from ees_mpi.analysis.offspring import Offspring
+from ees_mpi.analysis.numbers.curves import scales, series
+from ees_mpi.metrics import METRICS, Sample
 from ees_mpi.outcomes import Floats
+from ees_mpi.spread import rounded
 
 
 def told(path: Path, places: list[Floats]) -> Path:
@@ -66,13 +65,13 @@ def test_a_curve_of_the_fixed_entropy_is_computed_for_sixty_generations_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[float] = []
-    measure = MEASURES["entropy_fixed"]
+    metric = METRICS["entropy_fixed"]
 
-    def counting(offspring: Offspring, scale: Scale) -> float:
-        seen.append(measure.compute(offspring, scale))
+    def counting(sample: Sample) -> float:
+        seen.append(metric.compute(sample))
         return seen[-1]
 
-    monkeypatch.setitem(MEASURES, "entropy_fixed", measure._replace(compute=counting))
+    monkeypatch.setitem(METRICS, "entropy_fixed", metric._replace(compute=counting))
     path = told(tmp_path / "long.h5", [box(g)[:10] for g in range(150)])
     with open_run(path) as run:
         curve = series(run, "entropy_fixed", scales([run])[0])
