@@ -5,7 +5,6 @@ This module does not import numpy at the top: `pin_threads` must run first.
 
 import os
 import platform
-import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
@@ -92,12 +91,8 @@ def one_thread() -> Iterator[None]:
 
 def check_threads() -> None:
     """Raise a LaunchError if BLAS uses more than one thread: a threaded sum has other bits."""
-    import numpy  # noqa: F401  (loads the BLAS that is checked)
-    import threadpoolctl
-
-    pools = threadpoolctl.ThreadpoolController()  # one search for libraries: it takes milliseconds
-    pools.limit(limits=1)
-    for pool in pools.info():
+    _pools().limit(limits=1)
+    for pool in _pools().info():
         if pool["num_threads"] != 1:
             raise LaunchError(
                 f"{pool['internal_api']} runs {pool['num_threads']} threads and cannot be set to 1; "
@@ -110,7 +105,7 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
     import numpy as np
 
     config: Any = np.show_config(mode="dicts")
-    simd = config.get("SIMD Extensions", {})
+    simd, system = config.get("SIMD Extensions", {}), os.uname()  # platform.platform() starts a process
     return {
         "ees_mpi": __version__,
         "python": platform.python_version(),
@@ -124,13 +119,15 @@ def fingerprint(torch: bool = False) -> dict[str, str]:
         "cpu_features": " ".join([*simd.get("baseline", []), *simd.get("found", [])]),
         "blas": _blas(),
         "libc": " ".join(platform.libc_ver()),
-        "platform": platform.platform(),
+        "platform": "-".join((system.sysname, system.release, system.machine, "with", "".join(platform.libc_ver()))),
     }
 
 
 @lru_cache
 def commit() -> str:
     """Return the commit of the checkout that holds the package, as git says it; else the version of the package."""
+    import subprocess
+
     top = Path(__file__).resolve().parents[1]
     if (top / ".git").exists():
         try:
@@ -190,12 +187,18 @@ def version(package: str) -> str:
         return "none"
 
 
-@lru_cache  # numpy keeps the BLAS with which it was loaded
-def _blas() -> str:
-    """Return the BLAS of numpy, with its version and the CPU that it computes for."""
+@lru_cache  # numpy keeps the BLAS with which it was loaded; a search asks the disk for the path of every loaded library
+def _pools() -> Any:
+    """Return the libraries with threads that were loaded at the first call, that of numpy among them."""
+    import numpy  # noqa: F401
     import threadpoolctl
 
-    pools = [pool for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"]
+    return threadpoolctl.ThreadpoolController()
+
+
+def _blas() -> str:
+    """Return the BLAS of numpy, with its version and the CPU that it computes for."""
+    pools = [pool for pool in _pools().info() if pool["user_api"] == "blas"]
     # scipy, and torch on ARM, bring a BLAS too; it must not matter whether they happen to be loaded.
     pools = [pool for pool in pools if not {"scipy.libs", "torch", "torch.libs"} & set(pool["filepath"].split("/"))]
     blas = {f"{pool['internal_api']} {pool['version']} {pool.get('architecture', '')}" for pool in pools}

@@ -61,15 +61,17 @@ def verify(
     if updates and (generation, individuals) != (None, None):
         raise ConfigError("--updates checks all generations; leave out --generation and --individuals")
 
-    def job(world: "ranks.Ranks") -> None:
-        from ees_mpi.commands.verify import verify, verify_updates
+    ranks.run(partial(_verify, path_of(run), generation, individuals, updates, trust))
 
-        path = path_of(run)
-        lines = verify_updates(world, path, trust) if updates else verify(world, path, generation, individuals, trust)
-        if world.is_root:
-            echo("\n".join(lines))
 
-    ranks.run(job)
+def _verify(
+    path: Path, generation: int | None, individuals: int | None, updates: bool, trust: bool, world: "ranks.Ranks"
+) -> None:
+    from ees_mpi.commands.verify import verify, verify_updates
+
+    lines = verify_updates(world, path, trust) if updates else verify(world, path, generation, individuals, trust)
+    if world.is_root:
+        echo("\n".join(lines))
 
 
 @command(on_ranks=True)
@@ -99,24 +101,30 @@ def measure(
     if request.target in figures.values():
         raise ConfigError(f"-o {request.out}: expected the name of an HDF5 file; the figure {picture} stands beside it")
 
+    ranks.run(partial(_measure, request, figures, cell, as_json))
+
+
+def _measure(
+    request: requests.MeasureRequest,
+    figures: dict[str, Path],
+    cell: float | None,
+    as_json: bool,
+    world: "ranks.Ranks",
+) -> None:
+    from ees_mpi.commands.offspring import measure
+
     folder = Path.cwd()  # code of the user may change it
-
-    def job(world: "ranks.Ranks") -> None:
-        from ees_mpi.commands.offspring import measure
-
-        with world.together():
-            if request.starts and world.is_root:  # only this rank computes statistics
-                scipy_stats()  # before the rollouts
-            for path in figures.values() if world.is_root and not request.overwrite else ():
-                if path.exists():
-                    raise ConfigError(f"the figure {path} exists already; use --overwrite, or another -o")
-        with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # progress, too
-            out = measure(world, request, say)
-        with world.together():
-            if world.is_root:
-                _show(out, folder, figures, cell, as_json)
-
-    ranks.run(job)
+    with world.together():
+        if request.starts and world.is_root:  # only this rank computes statistics
+            scipy_stats()  # before the rollouts
+        for path in figures.values() if world.is_root and not request.overwrite else ():
+            if path.exists():
+                raise ConfigError(f"the figure {path} exists already; use --overwrite, or another -o")
+    with contextlib.redirect_stdout(sys.stderr if as_json else sys.stdout):  # progress, too
+        out = measure(world, request, say)
+    with world.together():
+        if world.is_root:
+            _show(out, folder, figures, cell, as_json)
 
 
 def _show(measured: Path, folder: Path, figures: dict[str, Path], cell: float | None, as_json: bool) -> None:
@@ -152,16 +160,17 @@ def _show(measured: Path, folder: Path, figures: dict[str, Path], cell: float | 
 
 @command(on_ranks=True)
 def signal(request: requests.SignalRequest, as_json: requests.Json = False) -> None:
-    def job(world: "ranks.Ranks") -> None:
-        from ees_mpi.analysis.numbers import tables
-        from ees_mpi.commands.signal import signal
+    ranks.run(partial(_signal, request, as_json))
 
-        rows = signal(world, request)
-        if world.is_root:
-            lines = [*tables.columns(tables.signal_rows(rows)), "", tables.SIGNAL_LEGEND]
-            echo(tables.to_json(rows) if as_json else "\n".join(lines))
 
-    ranks.run(job)
+def _signal(request: requests.SignalRequest, as_json: bool, world: "ranks.Ranks") -> None:
+    from ees_mpi.analysis.numbers import tables
+    from ees_mpi.commands.signal import signal
+
+    rows = signal(world, request)
+    if world.is_root:
+        lines = [*tables.columns(tables.signal_rows(rows)), "", tables.SIGNAL_LEGEND]
+        echo(tables.to_json(rows) if as_json else "\n".join(lines))
 
 
 @command(on_ranks=True)
@@ -182,26 +191,27 @@ def plan(
     Memory, hours, core-hours, disk. A few rollouts (on a GPU one batch), an update and a commit are timed here, and
     multiplied. On all ranks of a node, under srun or mpirun, it times a full node.
     """
-    words = [*map(str, requests.changes_of(settings))]
+    ranks.run(partial(_plan, source, [*map(str, requests.changes_of(settings))], most, ranks_per_node, sbatch))
 
-    def job(world: "ranks.Ranks") -> None:
-        from ees_mpi.commands import plan
-        from ees_mpi.config import load
-        from ees_mpi.runs.broadcast import read_on_root
 
-        def read() -> dict[str, object]:
-            nodes = plan.nodes_of(most, ranks_per_node, world, asked=sbatch)
-            config = load(source, words)
-            return {"config": config, "nodes": plan.proposed(config, nodes)}
+def _plan(
+    source: str, words: list[str], most: int | None, ranks_per_node: int | None, sbatch: bool, world: "ranks.Ranks"
+) -> None:
+    from ees_mpi.commands import plan
+    from ees_mpi.config import load
+    from ees_mpi.runs.broadcast import read_on_root
 
-        config, received = read_on_root(world, read)
-        facts = plan.estimate(config, received["nodes"], plan.measured_costs(config, received["nodes"], world))
-        if world.is_root:
-            print_notes(config.notes)
-            line = [source, *(word for each in words for word in ("--set", each)), "--out", f"{Path(source).stem}.h5"]
-            echo(plan.sbatch(facts, line) if sbatch else "\n".join(plan.describe(facts)))
+    def read() -> dict[str, object]:
+        nodes = plan.nodes_of(most, ranks_per_node, world, asked=sbatch)
+        config = load(source, words)
+        return {"config": config, "nodes": plan.proposed(config, nodes)}
 
-    ranks.run(job)
+    config, received = read_on_root(world, read)
+    facts = plan.estimate(config, received["nodes"], plan.measured_costs(config, received["nodes"], world))
+    if world.is_root:
+        print_notes(config.notes)
+        line = [source, *(word for each in words for word in ("--set", each)), "--out", f"{Path(source).stem}.h5"]
+        echo(plan.sbatch(facts, line) if sbatch else "\n".join(plan.describe(facts)))
 
 
 @command(on_ranks=True)
@@ -214,14 +224,15 @@ def doctor(
     Start it like the job, under its mpirun or srun. A preset is asked for its memory.
     """
 
-    def job(world: "ranks.Ranks") -> None:
-        from ees_mpi.commands import doctor
+    ranks.run(partial(_doctor, source, regression))
 
-        findings = [doctor.regression(world)] if regression else doctor.examine(world, source)
-        if world.is_root:
-            for verdict, subject, result in findings:
-                echo(f"{verdict:5} {subject:15} {result}")
-        if any(verdict == "bad" for verdict, *_ in findings):
-            raise collective(EesError("a check failed: see the lines marked bad"))
 
-    ranks.run(job)
+def _doctor(source: str | None, regression: bool, world: "ranks.Ranks") -> None:
+    from ees_mpi.commands import doctor
+
+    findings = [doctor.regression(world)] if regression else doctor.examine(world, source)
+    if world.is_root:
+        for verdict, subject, result in findings:
+            echo(f"{verdict:5} {subject:15} {result}")
+    if any(verdict == "bad" for verdict, *_ in findings):
+        raise collective(EesError("a check failed: see the lines marked bad"))

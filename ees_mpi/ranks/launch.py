@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -13,9 +14,10 @@ from typing import NoReturn, TypeVar
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, PluginError, collective
-from ees_mpi.ranks import process, refusal
+from ees_mpi.ranks import absent, process, refusal
 from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
+from ees_mpi.registry.search import FOLDERS
 from ees_mpi.terminal import say_on_stderr, tell
 
 T = TypeVar("T")
@@ -40,8 +42,11 @@ def connect(from_python: bool = False) -> Ranks:
     os.environ.setdefault("MPI4PY_RC_THREAD_LEVEL", "serialized")  # "multiple", the default, locks in every call
     minutes = process.begin_start()
     try:
-        process.arm(60 * minutes + process.patience(rank))  # a rank that has not come by then prints its stack before
-        from ees_mpi.ranks import mpi  # starts MPI, which waits for all ranks
+        # A rank that has not come by then prints its stack before; the stack of one that waits says nothing.
+        where = 2 if from_python else os.open(os.devnull, os.O_WRONLY)
+        process.arm(60 * minutes + process.patience(rank), where)
+        with contextlib.nullcontext() if from_python else absent.named_absent(minutes):  # no fork of a user's threads
+            from ees_mpi.ranks import mpi  # starts MPI, which waits for all ranks
     except (ImportError, RuntimeError) as error:
         process.disarm()
         if processes == 1:
@@ -71,8 +76,11 @@ def _wrong_launcher(processes: int, launcher: str, library: str) -> str:
     )
 
 
-def run(job: Callable[[Ranks], object]) -> NoReturn:
-    """Run a job on all ranks and exit with its code; an error is printed once and ends every rank."""
+def run(job: Callable[[Ranks], object] | None = None) -> NoReturn:
+    """Run a job on all ranks and exit with its code; an error is printed once and ends every rank.
+
+    job: of rank 0; the others get it from there, and theirs is not used
+    """
     if process.interrupted():
         raise KeyboardInterrupt
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -87,10 +95,20 @@ def run(job: Callable[[Ranks], object]) -> NoReturn:
         signal.signal(signal.SIGUSR1, _raise_ctrl_c)
     code = 0
     try:
-        supervise(ranks, job)
+        supervise(ranks, lambda ranks: _sent(job, ranks)(ranks))
     except EesError as error:
         code = tell(error) if ranks.is_root else error.exit_code
     ranks.leave(code)
+
+
+def _sent(job: Callable[[Ranks], object] | None, ranks: Ranks) -> Callable[[Ranks], object]:
+    """Return the job of rank 0 on every rank, which searches the modules of the user where rank 0 does."""
+    if ranks.size > 1:
+        sent = ranks.broadcast(pickle.dumps((FOLDERS, job)) if ranks.is_root else None)
+        FOLDERS[:], job = pickle.loads(sent)  # noqa: S301  (of rank 0)
+    if job is None:
+        raise TypeError("expected a job on rank 0")
+    return job
 
 
 def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:

@@ -22,7 +22,7 @@ from ees_mpi.errors import LaunchError
 from ees_mpi.machine import LAUNCHERS
 
 START_MINUTES = "EES_MPI_START_MINUTES"  # an environment variable
-DEFAULT_MINUTES = 5.0
+DEFAULT_MINUTES, RANKS_A_MINUTE = 5.0, 500  # all ranks read the same small files from the same disk
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
 STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
 ROOT_SECONDS = 2.0  # by which the last message of rank 0 comes before those of others
@@ -57,14 +57,14 @@ def begin_start() -> float:
     minutes = start_minutes()
     if launched()[0]:
         # Ranks that compute would outlive a killed mpirun.
-        _die_with_parent()
+        die_with_parent()
         arm(60 * minutes)
     return minutes
 
 
 def start_minutes() -> float:
-    """Return the time limit for the start of MPI, in minutes."""
-    text = os.environ.get(START_MINUTES, DEFAULT_MINUTES)
+    """Return the time limit for the start of MPI, in minutes; more ranks have longer."""
+    text = os.environ.get(START_MINUTES, DEFAULT_MINUTES + launched()[0] // RANKS_A_MINUTE)
     try:
         minutes = float(text)
     except ValueError:
@@ -74,10 +74,10 @@ def start_minutes() -> float:
     return minutes
 
 
-def arm(seconds: float) -> None:
+def arm(seconds: float, file: Any = 2) -> None:
     """Print the stack and end this process after so many seconds, unless it is armed again before; 0: never."""
     if seconds > 0:
-        faulthandler.dump_traceback_later(seconds, exit=True, file=2)
+        faulthandler.dump_traceback_later(seconds, exit=True, file=file)
     else:
         disarm()
 
@@ -152,13 +152,14 @@ def _begin_child() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for number in (signal.SIGINT, signal.SIGUSR1):
             signal.signal(number, signal.SIG_IGN)
-        _die_with_parent()
+        die_with_parent()
 
 
 os.register_at_fork(after_in_child=_begin_child)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Let the kernel end this process with the one that has started it."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -90,6 +90,14 @@ def test_a_start_limit_that_is_no_number_of_minutes_is_refused(typo: str, monkey
         process.start_minutes()
 
 
+def test_more_ranks_have_longer_to_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (process.START_MINUTES, *(size for size, _, _ in process.LAUNCHERS)):
+        monkeypatch.delenv(name, raising=False)
+    assert process.start_minutes() == 5
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "10000")
+    assert process.start_minutes() == 25
+
+
 def test_a_program_that_calls_a_function_has_no_time_limit(limits: list[float], tmp_path: Path) -> None:
     tiny = {"population.size": 20, "run.generations": 2, "noise.size": 5000, "run.stall_minutes": 7.0}
     ees_mpi.train("interference-maxvar", tmp_path / "run.h5", settings=tiny).close()
