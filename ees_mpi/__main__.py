@@ -28,12 +28,20 @@ def main() -> NoReturn:
     if sys.path[0] == os.path.dirname(sys.argv[0]):
         del sys.path[0]  # the folder of `ees-mpi` has no modules, and every import would look there first
     name = next((word for word in words if not word.startswith("-")), "")
+    together = name in TOGETHER and not HELP.intersection(words)
+    size, rank, _ = launched()
     try:
-        if launched()[1] != 0 and name in TOGETHER and not HELP.intersection(words):
+        if together and rank != 0:
             _follow(name)
         from ees_mpi.cli.main import main as run
 
         run()
+    except SystemExit as leaving:
+        if together and size > 1 and leaving.code and "ees_mpi.ranks.mpi" not in sys.modules:
+            from ees_mpi.ranks.launch import dismiss
+
+            dismiss()  # srun may not end the others
+        raise
     except KeyboardInterrupt:
         if launched()[1] == 0:
             os.write(2, b"ees-mpi: interrupted\n")

@@ -234,5 +234,5 @@ def _doctor(source: str | None, regression: bool, world: "ranks.Ranks") -> None:
     if world.is_root:
         for verdict, subject, result in findings:
             echo(f"{verdict:5} {subject:15} {result}")
-    if any(verdict == "bad" for verdict, *_ in findings):
+    if world.any(any(verdict == "bad" for verdict, *_ in findings)):
         raise collective(EesError("a check failed: see the lines marked bad"))

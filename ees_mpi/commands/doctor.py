@@ -66,7 +66,7 @@ def walk(z: Any) -> tuple[Any, float]:
 
 
 def examine(ranks: Ranks, source: str | None = None) -> list[Finding]:
-    """Check everything that a run needs; called on all ranks together.
+    """Check everything that a run needs; called on all ranks together. Rank 0 has all findings.
 
     source: the preset or config file whose memory is asked for
     """
@@ -74,18 +74,23 @@ def examine(ranks: Ranks, source: str | None = None) -> list[Finding]:
     with locked_file(ranks) as (path, problem):
         places = gathered(ranks, {**place(), **(node(path) if ranks.node_rank == 0 else {})})
     nodes = [found for found in places if "shm" in found]
-    return [
+    findings = [
         *_mpi(ranks),
-        _tried("threads", machine.check_threads, "one BLAS thread per rank"),
-        *_cores(places),
-        *_memory(nodes, places, source),
-        *_shared_memory(ranks, nodes),
         _tried("same bits", lambda: ranks.check_alike(here), "all ranks have the same CPU features, BLAS and versions"),
-        ("ok", "cpu", f"{here['cpu']}; {here['blas']}; numpy {here['numpy']}"),
-        *_files(nodes, problem),
+        *_shared_memory(ranks, nodes),
         *_gpus(ranks, nodes),
-        *_packages(),
     ]
+    with ranks.together():
+        if ranks.is_root:
+            findings += [
+                ("ok", "cpu", f"{here['cpu']}; {here['blas']}; numpy {here['numpy']}"),
+                _tried("threads", machine.check_threads, "one BLAS thread per rank"),
+                *_cores(places),
+                *_memory(nodes, places, source),
+                *_files(nodes, problem),
+                *_packages(),
+            ]
+    return findings
 
 
 def gathered(ranks: Ranks, facts: Facts) -> list[Facts]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ees_mpi.machine import LAUNCHERS
-from ees_mpi.ranks.process import MARGIN, START_MINUTES, die_with_parent, launched
+from ees_mpi.ranks.process import START_MINUTES, die_with_parent, launched
 from ees_mpi.terminal import say_on_stderr
 
 LOCAL_RANKS = ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "PALS_LOCAL_RANKID", "SLURM_LOCALID")
@@ -31,9 +31,8 @@ def named_absent(minutes: float) -> Iterator[None]:
         die_with_parent()
         time.sleep(60 * minutes)
         missing = absent(launcher)
-        if not missing:
-            time.sleep(MARGIN / 2)  # another node may know more
-        say_on_stderr(f"ees-mpi: {message(minutes, missing)}\n")
+        if missing or launched()[1] == 0:
+            say_on_stderr(f"ees-mpi: {message(minutes, missing)}\n")
         os._exit(0)
     try:
         yield

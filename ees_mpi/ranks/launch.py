@@ -101,10 +101,20 @@ def run(job: Callable[[Ranks], object] | None = None) -> NoReturn:
     ranks.leave(code)
 
 
+def dismiss() -> None:
+    """End the other ranks, which wait for the job of rank 0: it has none, because its command line was refused."""
+    with contextlib.suppress(EesError):
+        ranks = connect()
+        ranks.broadcast(b"")
+        ranks.release()
+
+
 def _sent(job: Callable[[Ranks], object] | None, ranks: Ranks) -> Callable[[Ranks], object]:
     """Return the job of rank 0 on every rank, which searches the modules of the user where rank 0 does."""
     if ranks.size > 1:
         sent = ranks.broadcast(pickle.dumps((FOLDERS, job)) if ranks.is_root else None)
+        if not sent:
+            return lambda ranks: None
         FOLDERS[:], job = pickle.loads(sent)  # noqa: S301  (of rank 0)
     if job is None:
         raise TypeError("expected a job on rank 0")
