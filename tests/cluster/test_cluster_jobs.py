@@ -101,10 +101,12 @@ def test_a_job_at_its_time_limit_goes_back_into_the_queue_and_ends_with_the_bits
     assert_same_bits(site.out, undisturbed(site, *words[:-2]))
 
 
-def test_a_wrong_config_ends_the_job_with_its_code(site: Site) -> None:
-    job = site.submit("--ntasks-per-node=2", "jobs/train.slurm", *SMALL, "--set", "run.sed=1", "--out", "wrong.h5")
-    assert await_failure(job, site) == "2:0"
-    assert "run.sed" in site.output()
+@pytest.mark.parametrize("launch", [MPIRUN, "srun --mpi=pmix"])
+@pytest.mark.parametrize("wrong", ["--set=run.sed=1", "--sed=1"])
+def test_a_wrong_config_ends_the_job_with_its_code(site: Site, launch: str, wrong: str) -> None:
+    words = ("--ntasks-per-node=2", "jobs/train.slurm", *SMALL, wrong, "--out", "wrong.h5")
+    assert await_failure(site.submit(*words, EES_LAUNCH=launch), site) == "2:0"
+    assert "sed" in site.output()
 
 
 def test_a_cancelled_job_does_not_go_back_into_the_queue(site: Site) -> None:
