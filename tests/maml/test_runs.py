@@ -161,11 +161,3 @@ def test_a_generation_of_a_gpu_is_not_verified(alone: Path, monkeypatch: pytest.
     monkeypatch.setattr("ees_mpi.run.file.Run.device", lambda self, generation: "cuda")
     with pytest.raises(ConfigError, match=r"the rollouts of its tasks happened once"):
         verify(Ranks(), alone, None, None)
-
-
-@pytest.mark.slow
-def test_the_training_is_drawn_and_has_a_page(alone: Path, tmp_path: Path) -> None:
-    done("figure", "maml-training", alone, "-o", tmp_path / "training.png")
-    done("report", alone, "-o", tmp_path / "page.html")
-    assert (tmp_path / "training.png").read_bytes().startswith(b"\x89PNG")
-    assert "rollouts of each task, after its gradient step" in (tmp_path / "page.html").read_text(encoding="utf-8")

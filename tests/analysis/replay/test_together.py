@@ -4,11 +4,9 @@ import math
 from pathlib import Path
 
 import numpy as np
-import pytest
 from support.program import done, refusal
 
 from ees_mpi.analysis.together import FLOOR, SHADES, Scene, color_of
-from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
 SAME = "the same bits as in the file"
 AGAIN = "each was evaluated twice, with the same bits\n"
@@ -41,24 +39,6 @@ def test_robots_end_in_their_direction_inside_of_the_picture_each_in_its_colour(
     edges = np.concatenate([last[:3].reshape(-1, 3), last[-3:].reshape(-1, 3), last[:, :3].reshape(-1, 3)])
     paints = {color_of(angle, *SHADES[1]) for angle in directions}
     assert not paints & set(map(tuple, edges.tolist())) and tuple(FLOOR) in set(map(tuple, edges.tolist()))
-
-
-@pytest.mark.parametrize("robot", [Cheetah, Ant])
-def test_both_engines_have_the_same_limbs_at_the_start(robot: type[PaperRobot]) -> None:
-    def limbs(engine: str) -> np.ndarray:
-        evaluator = robot(engine=engine, steps=2).open(0)  # type: ignore[arg-type]
-        seen = []
-        evaluator.on_step = lambda step: seen.append(evaluator.limbs()) if step == 1 else None
-        zeros = np.zeros(robot().parameters, np.float32)
-        evaluator.evaluate(0, zeros, np.zeros(robot().observation_dim), np.ones(robot().observation_dim), False)
-        evaluator.close()
-        both = [row if tuple(row[:3]) < tuple(row[3:6]) else row[[3, 4, 5, 0, 1, 2, 6]] for row in seen[0]]
-        return np.array(both)
-
-    bullet, mujoco = limbs("bullet"), limbs("mujoco")
-    assert bullet.shape == mujoco.shape == ((13, 7) if robot is Ant else (8, 7))
-    for row in bullet:
-        assert np.abs(mujoco - row).max(axis=1).min() < 0.02  # MuJoCo's are one physics step older
 
 
 def test_new_mutations_of_a_run_are_drawn_together_with_the_bits_of_a_sample(ant: Path, tmp_path: Path) -> None:
