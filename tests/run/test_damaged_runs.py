@@ -141,33 +141,19 @@ def test_a_resumed_run_without_its_journal_is_told_before_its_first_fold(made: M
     assert info(run)["damage"] is None
 
 
-def test_the_journal_of_another_run_is_refused_by_readers_and_set_aside_by_repair(made: Make, tmp_path: Path) -> None:
-    run, other, out = made(killed=True), made(killed=True, name="other.h5"), tmp_path / "out.h5"
+def test_the_journal_of_another_run_is_named_by_info_and_set_aside_by_repair(made: Make) -> None:
+    run, other = made(killed=True), made(killed=True, name="other.h5")
     journal.path_of(other).replace(journal.path_of(run))
-    for command, *more in (["verify"], ["sample", "--count", 2, "--out", out], ["export", "--csv"], ["report"]):
-        code, line = refusal(command, run, *more)
-        assert code == 3 and "run.h5.journal is the journal of another run. `ees-mpi repair` renames it" in line, line
+    code, line = refusal("verify", run)
+    assert code == 3 and "run.h5.journal is the journal of another run. `ees-mpi repair` renames it" in line
     assert "another run" in info(run)["damage"] and "another run" in done("info", run, run).stdout
     assert "run.h5.journal.other-run" in done("repair", run).stdout
-    done("sample", run, "--count", 2, "--out", out)
 
 
 def test_a_sample_does_not_replace_an_unfinished_run(made: Make) -> None:
     run, killed = made(), made(killed=True, name="killed.h5")
     code, line = refusal("sample", run, "--count", 2, "--out", killed, "--overwrite")
     assert code == 3 and "unfinished run" in line and info(killed)["generations"] == 4
-
-
-def test_a_link_to_a_killed_run_shows_its_journal(made: Make, tmp_path: Path) -> None:
-    run, folder = made(killed=True), tmp_path / "links"
-    folder.mkdir()
-    link = folder / "link.h5"
-    link.symlink_to(run)
-    assert info(link)["generations"] == 4 and "4/6" in done("info", link, link).stdout
-    sets = ["--set", "population.size=20", "--set", "noise.size=5000", "--set", "run.generations=1"]
-    for source, name in ((run, "one.h5"), (link, "two.h5")):
-        done("train", "interference-maxvar", *sets, "--from", source, "--out", tmp_path / name)
-    assert info(tmp_path / "one.h5")["state_sha256"] == info(tmp_path / "two.h5")["state_sha256"]
 
 
 def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path, finished: Path, copied: Path) -> None:
@@ -213,9 +199,8 @@ def test_a_file_that_is_not_a_run_file_is_refused_with_the_reason(tmp_path: Path
 def test_a_changed_attribute_is_refused(name: str, value: Any, said: str, copied: Path) -> None:
     with h5py.File(copied, "r+") as file:
         file.attrs[name] = value
-    for command in ("info", "resume", "repair"):
-        code, line = refusal(command, copied)
-        assert code == 3 and f"{copied} is damaged" in line and said in line, line
+    with pytest.raises(RunFileError, match=f"{copied} is damaged.* {said}"):
+        open_run(copied)
 
 
 @pytest.mark.parametrize(
@@ -244,16 +229,15 @@ def test_other_noise_than_the_files_is_refused(copied: Path) -> None:
     assert "noise table of this machine differs" in refusal("resume", copied, "--generations", 8)[1]
 
 
-@pytest.mark.parametrize("name", ["mean", "offset", "sign"])
-def test_an_individual_is_rebuilt_from_sound_arrays_only(name: str, made: Make) -> None:
+def test_an_individual_is_rebuilt_from_sound_arrays_only(made: Make) -> None:
     run = made()
     with open_run(run) as opened:
         whole = opened.individual(5, 2).tobytes()
     flipped(run, "generations/fitness", 5)
     with open_run(run) as opened:
         assert opened.individual(5, 2).tobytes() == whole
-    flipped(run, f"generations/{name}", 5)
-    with open_run(run) as opened, pytest.raises(RunFileError, match=f"{name} has wrong checksums"):
+    flipped(run, "generations/offset", 5)
+    with open_run(run) as opened, pytest.raises(RunFileError, match="offset has wrong checksums"):
         opened.individual(5, 2)
 
 
