@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 TYPES = ("<f8", "<f4", "<i8", "<i4", "|u1", "|i1", "|S64")
 NAME = re.compile("[a-z][a-z0-9_]*")
-CHECKSUMS = "checksums"
 GENERATION = "generation"
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -33,6 +32,9 @@ class Array:
     about: str
 
 
+CHECKSUMS = Array("checksums", ("array",), "<u4", "crc32 of each array of this generation, in the order of `arrays`")
+
+
 class Layout:
     """The arrays of a generation, with the sizes of their axes."""
 
@@ -41,17 +43,14 @@ class Layout:
         self.sizes = dict(sizes)
         self._check()
         self.columns = {array.name: column for column, array in enumerate(self.arrays)}
-        checksums = Array(
-            CHECKSUMS, ("array",), "<u4", "crc32 of each array of this generation, in the order of `arrays`"
-        )
-        self.stored = (*self.arrays, checksums)
+        self.stored = (*self.arrays, CHECKSUMS)
         self.row = np.dtype([(array.name, array.type, self.shape(array)) for array in self.stored])
 
     def _check(self) -> None:
         """Raise a ValueError if the list is not one that `create` may write."""
         if not self.arrays:
             raise ValueError("its list of arrays is empty")
-        names = [GENERATION, CHECKSUMS, "array", *self.sizes, *(array.name for array in self.arrays)]
+        names = [GENERATION, CHECKSUMS.name, "array", *self.sizes, *(array.name for array in self.arrays)]
         if len(set(names)) != len(names) or not all(NAME.fullmatch(name) for name in names):
             raise ValueError("a name of its arrays or axes is there twice, or unusable")
         if not all(type(size) is int and size > 0 for size in self.sizes.values()):
@@ -90,7 +89,7 @@ class Layout:
                 expected = f"{array.type}{self.shape(array)}"
                 raise ValueError(f"{array.name} is {value.dtype}{value.shape}; expected {expected}")
             row[array.name] = value
-        row[CHECKSUMS] = [zlib.crc32(row[array.name].tobytes()) for array in self.arrays]
+        row[CHECKSUMS.name] = [zlib.crc32(row[array.name].tobytes()) for array in self.arrays]
         return row
 
 

@@ -193,12 +193,12 @@ class Reader(Mapping[str, Series]):
         try:
             rows = self._checksums[start:stop]
         except OSError:  # a part of them is damaged
-            rows = self._dataset(CHECKSUMS)[start:stop]
+            rows = self._dataset(CHECKSUMS.name)[start:stop]
         return rows[:, self.layout.columns[name]]
 
     @cached_property
     def _checksums(self) -> NDArray[np.uint32]:
-        return np.asarray(self._dataset(CHECKSUMS)[:])
+        return np.asarray(self._dataset(CHECKSUMS.name)[:])
 
     def _dataset(self, name: str) -> h5py.Dataset:
         if name not in self._datasets:
