@@ -160,7 +160,7 @@ def test_a_full_disk_loses_nothing_that_was_committed(
 ) -> None:
     monkeypatch.setattr(writer, "FOLD_BYTES", 30_000)
     (disk := tmp_path / "disk").mkdir()
-    kilobytes = int(16 * 200 ** (level / DISKS))
+    kilobytes = int(16 * 110 ** (level / (DISKS - 1)))
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs the right to mount a tmpfs")
