@@ -1,7 +1,7 @@
 """The arrays of a run file: one list. A new array is one entry here, and its producer; logged metrics are in `metrics`.
 
-A group of arrays is in a file if its condition holds for the config of the run; see `_holds`. The page
-`docs/format.md` has a line for each array, for readers in other languages.
+A group of arrays is in a file if its condition holds for the config of the run; see `_holds`. The list is also on the
+page `docs/format.md`, for readers in other languages; `tools/format_page.py` writes it there.
 """
 
 from ees_mpi import metrics
@@ -14,45 +14,48 @@ BY_START = "behavior_by_start"
 
 ARRAYS: dict[str, tuple[Array, ...]] = {
     "every run": (
-        Array("behavior", ("individual", "behavior_dim"), "<f8", "behaviour characteristic of each individual"),
-        Array("fitness", ("individual",), "<f8", "fitness of each individual"),
-        Array("length", ("individual",), "<i4", "steps of each individual, of all its starts"),
-        Array("valid", ("individual",), "|u1", "1: finite; 0: the rollout blew up and was left out"),
-        Array("offset", ("individual",), "<i8", "where an individual's noise starts in the noise table"),
-        Array("sign", ("individual",), "|i1", "antithetic sign of an individual's noise"),
-        Array("parent", ("individual",), "<i4", "component whose mean an individual perturbs"),
+        Array(
+            "behavior",
+            ("individual", "behavior_dim"),
+            "<f8",
+            "behaviour of each individual; if it is not valid, anything, NaN too",
+        ),
+        Array("fitness", ("individual",), "<f8", "fitness of each individual, likewise"),
+        Array("length", ("individual",), "<i4", "steps of each individual, of all its starts together"),
+        Array("valid", ("individual",), "|u1", "1 if the rollout was possible and its numbers are finite, else 0"),
+        Array("offset", ("individual",), "<i8", "where the noise of each individual starts in the noise table"),
+        Array("sign", ("individual",), "|i1", "antithetic sign of the noise; with MAML the direction of the task"),
+        Array("parent", ("individual",), "<i4", "component whose mean the individual perturbs"),
         Array("mean", ("component", "parameter"), "<f4", "the mean(s) from which this generation was drawn"),
         Array("observation_count", (), "<f8", "how many observations the statistics of this generation come from"),
-        Array("behavior_of_mean", ("behavior_dim",), "<f8", "behaviour of the unperturbed mean; NaN: not evaluated"),
-        Array("state_sha256", (), "|S64", "digest of the state after this generation"),
-        Array("seconds_evaluate", (), "<f8", "rank 0: rollouts"),
-        Array("seconds_gather", (), "<f8", "rank 0: waiting for all outcomes"),
-        Array("seconds_update", (), "<f8", "rank 0: weights, gradient, step, metrics"),
-        Array("seconds_commit", (), "<f8", "rank 0: the commit before this generation"),
-        Array("seconds_evaluate_min", (), "<f8", "rollouts, the quickest rank"),
-        Array("seconds_evaluate_mean", (), "<f8", "rollouts, mean over ranks"),
-        Array("seconds_evaluate_max", (), "<f8", "rollouts, the slowest rank"),
-        Array("slowest_rank", (), "<i4", "which rank was the slowest"),
-        Array("seconds_clock", (), "<f8", "when it was committed, seconds since 1970"),
+        Array("behavior_of_mean", ("behavior_dim",), "<f8", "behaviour of the first mean; NaN if it was not evaluated"),
+        Array("state_sha256", (), "|S64", "digest of the state after this generation, hexadecimal"),
+        Array("seconds_evaluate", (), "<f8", "seconds of rank 0 in rollouts"),
+        Array("seconds_gather", (), "<f8", "seconds of rank 0 until it had all outcomes"),
+        Array("seconds_update", (), "<f8", "seconds of rank 0 for weights, gradient, step and metrics"),
+        Array("seconds_commit", (), "<f8", "seconds of the commit before this generation"),
+        Array("seconds_evaluate_min", (), "<f8", "seconds of the quickest rank in rollouts"),
+        Array("seconds_evaluate_mean", (), "<f8", "seconds in rollouts, mean over ranks"),
+        Array("seconds_evaluate_max", (), "<f8", "seconds of the slowest rank in rollouts"),
+        Array("slowest_rank", (), "<i4", "number of the slowest rank"),
+        Array("seconds_clock", (), "<f8", "when the generation was committed, in seconds since 1970"),
     ),
-    "several starts": (
-        Array(BY_START, ("individual", "start", "behavior_dim"), "<f8", "the behaviour from each start"),
-    ),
+    "several starts": (Array(BY_START, ("individual", "start", "behavior_dim"), "<f8", "behaviour from each start"),),
     "normalised observations": (
-        Array("observation_sums", ("observation_sum",), "<f8", "count, sums and squares of all earlier observations"),
-        Array("observation_mean", ("observation_dim",), "<f8", "observation mean as used in this generation"),
-        Array("observation_std", ("observation_dim",), "<f8", "observation standard deviation, likewise"),
+        Array("observation_sums", ("observation_sum",), "<f8", "count, sums, sums of squares of earlier observations"),
+        Array("observation_mean", ("observation_dim",), "<f8", "mean of the observations, as used in this generation"),
+        Array("observation_std", ("observation_dim",), "<f8", "standard deviation of the observations, likewise"),
     ),
     "a learned std": (Array("std", ("component", "parameter"), "<f4", "std of each parameter, as in this generation"),),
     "a population that learns more": (
-        Array("learned", ("learned_number",), "<f4", "custom population: its other learned arrays, by name, flat"),
+        Array("learned", ("learned_number",), "<f4", "its other learned arrays one after the other, by name"),
     ),
     "objectives of the user": (
-        Array(OWN, ("own_objective",), "<f8", "value of each objective of the user; NaN: not computed"),
+        Array(OWN, ("own_objective",), "<f8", "value of each, in the order of the config; NaN if it was not computed"),
     ),
     "MAML": (
-        Array("log_std", ("action_dim",), "<f4", "MAML: log standard deviation of each action, as in this generation"),
-        Array("fitness_before", ("individual",), "<f8", "MAML: fitness on each task before adaptation"),
+        Array("log_std", ("action_dim",), "<f4", "log standard deviation of each action, as in this generation"),
+        Array("fitness_before", ("individual",), "<f8", "fitness on each task before adaptation"),
     ),
 }
 METRICS = {name: Array(name, (), "<f8", metric.about) for name, metric in metrics.METRICS.items() if metric.logged}

@@ -1,12 +1,13 @@
-"""The page on the file's layout, for readers elsewhere, tells the truth: checked without the package's own reader."""
+"""The page on the file's layout, for readers elsewhere, tells the truth, and its code runs."""
 
 import hashlib
 import json
 import re
-import struct
+import runpy
 import tomllib
-import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,89 +19,76 @@ from ees_mpi import open_run
 from ees_mpi.run.arrays import LISTED
 
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "format.md").read_text(encoding="utf-8")
-NAMES = set(re.findall(r"`([a-z_0-9]+)`", PAGE))
-BLOCK = 2**18
+KINDS = {"text": bytes, "JSON": bytes, "integer": int, "number": float}
 
 
-def test_every_dataset_attribute_and_group_is_on_the_page(cheetah: Path) -> None:
-    assert LISTED.keys() <= NAMES
+def section(title: str) -> str:
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_the_list_of_arrays_is_that_of_the_package() -> None:
+    made = runpy.run_path(str(CHECKOUT / "tools" / "format_page.py"))
+    assert made["page"]() == PAGE, "python tools/format_page.py"
+    axes = section("Arrays of a generation").partition("The axes are:")[2]
+    expected = {axis for array in LISTED.values() for axis in array.axes} | {"array"}
+    assert set(re.findall(r"^- `(\w+)`", axes, re.MULTILINE)) == expected
+
+
+@pytest.mark.parametrize(
+    ("title", "group"), [("Attributes of the file", "/"), ("The last state", "final"), ("Who wrote it", "sessions/0")]
+)
+def test_every_attribute_is_on_the_page_with_its_type(title: str, group: str, cheetah: Path) -> None:
+    told = dict(re.findall(r"`(\w+)` \((\w+)\)", section(title)))
     with h5py.File(cheetah) as file:
-        assert set(file.attrs) | set(file) | set(file["final"].attrs) | set(file["sessions/0"].attrs) <= NAMES
-        assert set(file["final"]) - {"moments", "memory"} <= NAMES and set(file["final/moments"]) <= NAMES
-        axes = {axis for array in LISTED.values() for axis in array.axes}
-        assert set(file["generations"]) - {*LISTED, *axes, "array"} <= NAMES
+        found = {name: value.item() for name, value in file[group].attrs.items()}
+        items = {name for name in file["final"] if name not in ("moments", "memory")}
+    for name, value in found.items():
+        assert isinstance(value, KINDS[told[name]]), name
+        assert told[name] != "JSON" or json.loads(value or b"{}") is not None
+    assert told.keys() - found.keys() <= items
+    assert group != "final" or items <= set(re.findall(r"`(\w+)`", section(title)))
 
 
-def test_types_and_axes_are_those_of_the_page() -> None:
-    listed = re.findall(r"`(\w+)` \(([fiuS]\d+)(?:;\s+([\w,\s]+))?\)", PAGE)
-    told = {name: (kind, re.findall(r"\w+", axes)) for name, kind, axes in listed}
-    assert len(listed) == len(told)
-    checksums = told.pop("checksums")
-    assert checksums == ("u4", ["array"])
-    assert told == {name: (array.type.lstrip("<|"), [*array.axes]) for name, array in LISTED.items()}
+@pytest.fixture
+def snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The names that the code of the page defines, beside a killed run."""
+    walk(tmp_path / "run.h5", "interference-maxent", stops=(2, 3), closed=False)
+    monkeypatch.chdir(tmp_path)
+    found: dict[str, Any] = {}
+    for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+        exec(code, found)
+    return found
+
+
+def test_the_code_of_the_page_reads_a_file_and_its_journal(snippets: dict[str, Any]) -> None:
+    with open_run("run.h5") as run:
+        assert run.generations == 3 and run.folded == 2
+        assert snippets["last"].tobytes() == run["behavior"][1].tobytes()
+        assert snippets["table"]["entropy"].tolist() == run["entropy"][:2].tolist()
+        assert snippets["sound"]
+        (newest,) = snippets["newest"]
+        assert {name: newest[name].tobytes() for name in run} == {name: run[name][2].tobytes() for name in run}
 
 
 @pytest.mark.parametrize("robot", ["species", "finished"])
-def test_an_individual_is_rebuilt_from_the_page_alone(robot: str, request: pytest.FixtureRequest) -> None:
-    path = request.getfixturevalue(robot)
+def test_an_individual_is_rebuilt_from_the_page_alone(
+    robot: str, snippets: dict[str, Any], request: pytest.FixtureRequest
+) -> None:
+    path, generation, index = request.getfixturevalue(robot), 2, 3
     with h5py.File(path) as file:
-        group, seed, size = file["generations"], file.attrs["noise_seed"], file.attrs["noise_size"]
         std = np.float32(tomllib.loads(file.attrs["config"].decode())["population"]["std"])
-        blocks = []
-        for number in range(-(-size // BLOCK)):
-            digest = hashlib.blake2b(f"{seed}/noise/{number}".encode(), digest_size=16).digest()
-            generator = np.random.Generator(np.random.Philox(key=np.frombuffer(digest, "<u8")))
-            blocks.append(generator.standard_normal(BLOCK, dtype=np.float32))
-        noise = np.concatenate(blocks)[:size]
-        generation, index = 2, 3
-        start, parent = group["offset"][generation, index], group["parent"][generation, index]
-        mean = group["mean"][generation, parent]
-        perturbation = noise[start : start + len(mean)] * std
-        if group["sign"][generation, index] < 0:
-            perturbation = -perturbation
-        rebuilt = perturbation + mean
+        offset, sign, parent = (file[f"generations/{name}"][generation, index] for name in ("offset", "sign", "parent"))
+        mean = file["generations/mean"][generation, parent]
+        noise = snippets["noise_table"](file.attrs["noise_seed"], file.attrs["noise_size"])
+    perturbation = noise[offset : offset + len(mean)] * std
+    rebuilt = (-perturbation if sign < 0 else perturbation) + mean
     with open_run(path) as run:
         assert rebuilt.tobytes() == run.individual(generation, index).tobytes()
 
 
-def test_the_checksums_are_computed_from_the_page_alone(cheetah: Path) -> None:
-    def plain(item: h5py.Group) -> dict[str, object]:
-        values = {name: value.item() for name, value in item.attrs.items()}
-        return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
-
+def test_the_digest_of_the_state_is_computed_from_the_page_alone(cheetah: Path) -> None:
     with h5py.File(cheetah) as file:
-        for item in (file, file["final"], file["sessions/0"]):
-            values = plain(item)
-            told = values.pop("checksum")
-            assert hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest() == told
-        group = file["generations"]
-        for column, array in enumerate(json.loads(plain(file)["arrays"])):
-            assert [zlib.crc32(row) for row in group[array["name"]]] == group["checksums"][:, column].tolist()
-        state = hashlib.sha256()
-        for name, kind, shape, checksum in json.loads(plain(file["final"])["arrays"]):
-            data = file["final"][name][()].tobytes()
-            assert zlib.crc32(data) == checksum
-            state.update(f"{name} {kind} {tuple(shape)}\n".encode() + data)
-        assert state.hexdigest().encode() == group["state_sha256"][-1]
-
-
-def test_the_journal_is_read_from_the_page_alone(tmp_path: Path) -> None:
-    path = walk(tmp_path / "run.h5", "interference-maxent", closed=False)
-    data = Path(f"{path}.journal").read_bytes()
-    with h5py.File(path) as file:
-        assert data[:8] == b"EESJRNL5" and data[8:40] == file.attrs["run_id"]
-        arrays, sizes = (json.loads(file.attrs[name]) for name in ("arrays", "sizes"))
-    kind = [(each["name"], each["type"], tuple(sizes[axis] for axis in each["axes"])) for each in arrays]
-    row, place, entropy = np.dtype([*kind, ("checksums", "<u4", len(kind))]), 40, []
-    while place < len(data):
-        length, crc, seal = struct.unpack("<QII", data[place : place + 16])
-        assert zlib.crc32(data[place : place + 12]) == seal
-        payload = data[place + 16 : place + 16 + length]
-        assert zlib.crc32(payload) == crc
-        line, _, rest = payload.partition(b"\n")
-        words = json.loads(line)
-        if words["kind"] == "generation":
-            entropy.append(np.frombuffer(rest[: words["row"]], row)["entropy"][0])
-        place += 16 + length
-    with open_run(path) as run:
-        assert entropy == run["entropy"][:].tolist()
+        digest = hashlib.sha256()
+        for name, kind, shape, _ in json.loads(file["final"].attrs["arrays"]):
+            digest.update(f"{name} {kind} {tuple(shape)}\n".encode() + file["final"][name][()].tobytes())
+        assert digest.hexdigest().encode() == file["generations/state_sha256"][-1]
