@@ -5,7 +5,6 @@ without a word; so a run asks before it allocates. Shared memory counts for the 
 """
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,12 @@ MIB = 1 << 20
 def left() -> tuple[int, str]:
     """Return the bytes that this process may still use, and what limits them, for a message."""
     return min([(_numbers(PROC / "meminfo")["MemAvailable:"] * 1024, "this machine has so much free"), *_cgroups()])
+
+
+def free_space(folder: str) -> int:
+    """Return the bytes that are free on the file system of a folder."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
 
 
 def cgroup_limit() -> int | None:
@@ -78,7 +83,7 @@ def check(table: int, ranks: int, rank: int, host: str, shared: bool) -> None:
             f"{who} need {need / MIB:.0f} MiB on {host}, but {room / MIB:.0f} MiB are left: {why}. Request more memory "
             "(--mem under SLURM), or set a smaller noise.size"
         )
-    room = shutil.disk_usage(SHARED_MEMORY).free if shared and os.path.isdir(SHARED_MEMORY) else table
+    room = free_space(SHARED_MEMORY) if shared and os.path.isdir(SHARED_MEMORY) else table
     if table > room:
         raise ConfigError(
             f"the noise table needs {table / MIB:.0f} MiB of shared memory on {host}, but {SHARED_MEMORY} has "

@@ -118,7 +118,7 @@ def node(path: Path) -> Facts:
     ours = Path(SHARED_MEMORY).glob(f"{SHARED_PREFIX}*")
     folder = SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else tempfile.gettempdir()
     return {
-        "shm": shutil.disk_usage(folder).free,
+        "shm": memory.free_space(folder),
         "left behind": [str(each) for each in ours if os.access(each, os.W_OK)],
         "memory": room,
         "limit": why,

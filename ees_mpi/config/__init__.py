@@ -5,16 +5,12 @@ A config is TOML: a preset or a file. Sections `task` and `population` name a me
 evolution strategies (`method = "ees"`, the default).
 """
 
-import difflib
 import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
-
-import tomli_w
 
 from ees_mpi import memory
 from ees_mpi.config.changes import change, make_room
@@ -33,6 +29,7 @@ from ees_mpi.tasks.base import Task
 
 __all__ = ["FREE_ON_RESUME", "METHODS", "Evolution"]  # of its modules
 
+PRESETS = Path(__file__).parents[1] / "presets"
 CODE = ("function", "behavior", "policy", "env")  # the last words of keys that name code, as module:name
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 
@@ -94,6 +91,8 @@ class Config:
 
     def to_toml(self) -> str:
         """Return the whole config as TOML text."""
+        import tomli_w
+
         return tomli_w.dumps(self.sections())
 
 
@@ -191,14 +190,13 @@ def rank_bytes(config: Config) -> dict[str, int]:
 
 def preset_names() -> list[str]:
     """Return the names of all presets."""
-    files = (resources.files("ees_mpi") / "presets").iterdir()
-    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+    return sorted(file.stem for file in PRESETS.glob("*.toml"))
 
 
 def read_source(source: str) -> str:
     """Return the TOML text of a preset, by name, or of a file."""
     if source in preset_names():
-        return (resources.files("ees_mpi") / "presets" / f"{source}.toml").read_text(encoding="utf-8")
+        return (PRESETS / f"{source}.toml").read_text(encoding="utf-8")
     path = Path(source)
     if path.suffix == ".h5":
         which = "a folder" if path.is_dir() else "a run file" if path.exists() else "a run file that does not exist"
@@ -223,6 +221,8 @@ def read_source(source: str) -> str:
 
 def _similar(path: Path) -> str:
     """Return a question with the presets and the .toml files of a folder that have similar names; empty if none has."""
+    import difflib
+
     names = {name: f"the preset {name}" for name in preset_names()}
     names |= {file.stem: str(file) for file in sorted(path.parent.glob("*.toml"))}
     near = [names[name] for name in difflib.get_close_matches(path.stem, names)]

@@ -6,7 +6,6 @@ import math
 import mmap
 import os
 import sys
-import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -265,6 +264,8 @@ def create_memory(size: int) -> str:
     This is not an MPI window: a numpy view of one crashes after the window is freed, and views of the noise table
     outlive a call. The kernel frees this memory with the last process that maps it.
     """
+    import tempfile
+
     folder = SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None
     file, path = tempfile.mkstemp(prefix=SHARED_PREFIX, dir=folder)
     os.truncate(file, size)

@@ -7,7 +7,6 @@ Some settings name code outside of this package, as "package.module:name"; `regi
 `registry.marks` says when the code that a run file names may run.
 """
 
-import difflib
 import importlib
 import re
 from collections.abc import Iterator, Mapping
@@ -143,6 +142,8 @@ def leaves(value: Any, key: str = "") -> Iterator[tuple[str, Any]]:
 def unknown(name: str, known: Any) -> str:
     """Return the message that a name is unknown, with similar names."""
     names = [getattr(field, "encode_name", field) for field in known]
+    import difflib
+
     name = short(name)
     if not names:
         return f"unknown name {name!r}; there is nothing to set here"

@@ -1,7 +1,6 @@
 """The tables of a config: from TOML text or from Python, changed by settings."""
 
 import os
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
@@ -39,6 +38,8 @@ def tables(source: str | Mapping[str, Any], settings: Sequence[Setting], name: s
 
 def _toml(text: str, source: str) -> dict[str, Any]:
     """Parse TOML; raise a ConfigError also for deep tables and long integers, which Python cannot read."""
+    import tomllib
+
     if not is_utf8(text):
         raise ConfigError(f"{source} is not UTF-8")
     try:

@@ -116,20 +116,25 @@ def test_the_launcher_accepts_the_bindings_of_the_job_scripts(library: Library, 
         assert finished.returncode == 0, finished.stderr + finished.stdout
 
 
-REFUSED = """import sys
+def test_a_refused_command_line_ends_all_ranks(library: Library, tmp_path: Path) -> None:
+    ended = library.run("train", "interference-maxent", "--nonsense", "--out", tmp_path / "run.h5", ranks=3)
+    assert ended.returncode == 2 and ended.stderr.count("there is no option --nonsense") == 1, ended.stderr
+
+
+REFUSED = """import os, sys
 from ees_mpi import __main__, ranks
-words = ["--nonsense"] if str(ranks.launched()[1]) in sys.argv.pop(1) else sys.argv[1:]
-sys.argv[1:] = ["train", "interference-maxent", *words]
+if str(ranks.launched()[1]) in sys.argv.pop(1):
+    os.environ["EES_MPI_START_MINUTES"] = "soon"
+sys.argv[1:] = ["doctor"]
 __main__.main()
 """
 
 
 @pytest.mark.parametrize("alone", ["0", "1", "012"])
-def test_a_rank_that_is_refused_before_mpi_starts_ends_the_others(alone: str, library: Library, tmp_path: Path) -> None:
-    words = ("-c", REFUSED, alone, *sets(*TINY), "--out", tmp_path / "run.h5")
-    ended = library.python(Path(words[0]), *words[1:], ranks=3)
-    assert ended.returncode == 2 and ended.stderr.count("there is no option --nonsense") == 1, ended.stderr
-    assert ("ees-mpi: rank 1 on " in ended.stderr) == (alone == "1") and not (tmp_path / "run.h5").exists()
+def test_a_rank_that_is_refused_before_mpi_starts_ends_the_others(alone: str, library: Library) -> None:
+    ended = library.python(Path("-c"), REFUSED, alone, ranks=3)
+    assert ended.returncode == 1 and ended.stderr.count("got 'soon'") == 1, ended.stderr
+    assert ("ees-mpi: rank 1 on " in ended.stderr) == (alone == "1")
 
 
 CAUGHT = """import sys
@@ -143,10 +148,10 @@ except ees_mpi.ConfigError:
 """
 
 
-@pytest.mark.parametrize(("caught", "raised"), [("none", 2), ("1", 1), ("0", 1), ("01", 0)])
+@pytest.mark.parametrize(("caught", "raised"), [("none", 2), ("0", 1)])
 def test_an_error_that_all_ranks_raise_is_printed_also_if_rank_0_catches_it(
     caught: str, raised: int, library: Library
 ) -> None:
     ended = library.python(Path("-c"), CAUGHT, caught, ranks=2)
-    assert (ended.returncode != 0) == bool(raised), ended.stderr
-    assert min(raised, 1) <= ended.stderr.count("ConfigError: preset: unknown name") <= raised, ended.stderr
+    assert ended.returncode != 0, ended.stderr
+    assert 1 <= ended.stderr.count("ConfigError: preset: unknown name") <= raised, ended.stderr

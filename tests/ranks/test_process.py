@@ -53,13 +53,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return found
 
 
-def test_a_command_has_a_time_limit_and_leaves_none_behind(limits: list[float], tmp_path: Path) -> None:
-    words = sets(*TINY, "run.stall_minutes=7", "run.fsync=false")
-    assert ees("train", "interference-maxvar", *words, "--out", tmp_path / "run.h5").returncode == 0
-    assert limits[0] == 60 * 7 and limits[-1] == 0
-
-
-def test_the_time_limit_holds_before_code_of_the_user_runs(
+def test_the_time_limit_holds_before_code_of_the_user_runs_and_a_command_leaves_none_behind(
     limits: list[float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, out = [], tmp_path / "run.h5"
@@ -71,7 +65,7 @@ def test_the_time_limit_holds_before_code_of_the_user_runs(
         ("sample", out, "--count", "4", "--trust", "--out", tmp_path / "sample.h5"),
     ):
         forget()
-        assert ees(*words).returncode == 0
+        assert ees(*words).returncode == 0 and limits[-1] == 0
     assert found == 3 * [[60 * 7]]
 
 
@@ -83,7 +77,7 @@ def test_a_thread_of_the_user_that_never_ends_does_not_keep_a_command_alive() ->
     assert ended.returncode == 1 and ended.stderr.count("Timeout (") == 1 and "interference-maxent" in ended.stdout
 
 
-@pytest.mark.parametrize("typo", ["5 min", "", "0", "-1", "nan", "inf"])
+@pytest.mark.parametrize("typo", ["5 min", "0", "nan"])
 def test_a_start_limit_that_is_no_number_of_minutes_is_refused(typo: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(process.START_MINUTES, typo)
     with pytest.raises(LaunchError, match=r"EES_MPI_START_MINUTES: expected a number of minutes, got"):
