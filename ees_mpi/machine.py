@@ -5,8 +5,10 @@ This module does not import numpy at the top: `pin_threads` must run first.
 
 import os
 import platform
+import re
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -176,15 +178,29 @@ def code_change(here: Mapping[str, str], there: Mapping[str, str], since: str) -
     return f"your code has changed since {since}: {shown}{more}"
 
 
-@lru_cache
 def version(package: str) -> str:
     """Return the version of an installed package, or "none"."""
-    from importlib import metadata
+    return _installed().get(_normal(package), "none")
 
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return "none"
+
+def _normal(package: str) -> str:
+    return re.sub(r"[-_.]+", "_", package).lower()
+
+
+@lru_cache
+def _installed() -> dict[str, str]:
+    """Return the versions of all packages, by the names of the folders `NAME-VERSION.dist-info` that installers make.
+
+    `importlib.metadata` would import forty modules, and open a file for each package: on every rank.
+    """
+    found = {}
+    for folder in reversed(sys.path):  # the first folder counts
+        with suppress(OSError):
+            for name in os.listdir(folder or "."):
+                package, _, number = name.removesuffix(".dist-info").removesuffix(".egg-info").partition("-")
+                if number and name.endswith("-info"):
+                    found[_normal(package)] = number.partition("-")[0]
+    return found
 
 
 @lru_cache  # numpy keeps the BLAS with which it was loaded; a search asks the disk for the path of every loaded library

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,12 @@ def test_the_fingerprint_does_not_depend_on_the_libraries_that_happen_to_be_load
     assert alone.returncode == 0, alone.stderr
     machine._pools.cache_clear()
     assert machine.differences(json.loads(alone.stdout), machine.fingerprint()) == []
+
+
+def test_versions_are_those_of_the_metadata() -> None:
+    found = {each.name: each.version for each in metadata.distributions() if each.files}
+    assert found and {name: machine.version(name) for name in found} == found
+    assert machine.version("no-such-package") == "none"
 
 
 def test_differences_name_the_keys_on_which_bits_depend_and_no_others() -> None:
