@@ -242,9 +242,10 @@ def in_file(settings: Settings) -> dict[str, str]:
     return {name: metric.about for name, metric in fitting(settings).items() if metric.logged}
 
 
-def in_table(table: str, settings: Settings) -> list[str]:
-    """Return the metrics that a short table shows of a run."""
-    return [name for name, metric in fitting(settings).items() if table in metric.tables.split()]
+def in_table(table: str, settings: Settings | None = None) -> list[str]:
+    """Return the metrics that a short table shows, of a run or of any."""
+    known = fitting(settings) if settings else METRICS
+    return [name for name, metric in known.items() if table in metric.tables.split()]
 
 
 def numbers(arrays: Mapping[str, Any], settings: Settings) -> dict[str, Any]:

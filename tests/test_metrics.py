@@ -116,3 +116,8 @@ def test_components_are_specialized_if_behavior_tells_them_apart(shift: float, f
     offspring = made(np.random.default_rng(4).normal(size=(300, 2)) + shift * parent[:, None], parent, 2)
     assert fits(measured("specialization", offspring))
     assert METRICS["specialization"].lacks(made(plane(1)).settings)
+
+
+def test_an_objective_of_the_user_never_has_the_name_of_a_metric() -> None:
+    settings = Settings(2, own=("spread", "spread", "entropy"))
+    assert settings.own_names == ["spread", "spread_2", "entropy_2"] and settings.headline == "spread"

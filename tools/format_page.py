@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from ees_mpi.run.arrays import ARRAYS, METRICS
+from ees_mpi.run.arrays import ARRAYS, logged_metrics
 from ees_mpi.store.layout import CHECKSUMS, Array
 
 PAGE = Path(__file__).resolve().parents[1] / "ees_mpi" / "docs" / "format.md"
@@ -24,7 +24,7 @@ def lists() -> Iterator[str]:
     """Yield the lists of the arrays, each with the runs that have them."""
     (every, common), *others = ARRAYS.items()
     yield listed(f"In {every}:", [*common, CHECKSUMS])
-    yield listed("Metrics, of the valid individuals; a run has those that fit it:", METRICS.values())
+    yield listed("Metrics, of the valid individuals; a run has those that fit it:", logged_metrics())
     for condition, arrays in others:
         yield listed(f"With {condition}:", arrays)
 

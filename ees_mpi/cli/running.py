@@ -53,7 +53,7 @@ def verify(
     updates: Annotated[bool, Option("Compute all updates again from the logged outcomes; no rollouts.")] = False,
     trust: requests.Trust = False,
 ) -> None:
-    """Evaluate individuals again and compare every bit.
+    """Evaluate individuals again, compute the metrics again, and compare every bit.
 
     Outcomes of a GPU, except those of the paper's robots, and of a task with task.deterministic = false cannot be
     repeated bit by bit. It says so, and --updates checks what follows from them.

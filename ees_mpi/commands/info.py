@@ -15,7 +15,7 @@ from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.config import FREE_ON_RESUME, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
-from ees_mpi.metrics import METRICS, OWN, in_file, numbers
+from ees_mpi.metrics import OWN, in_file, in_table, numbers
 from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, leaves, unknown
 from ees_mpi.run.file import Run, is_study, missing, open_run, starting_note
@@ -27,7 +27,6 @@ from ees_mpi.terminal import clock
 
 Facts = dict[str, Any]
 
-COLUMNS = [name for name, metric in METRICS.items() if "info" in metric.tables.split()]
 NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "noise.seed", "task.name", "objective.name", "method", "task.xml"}
 MAX_KEYS = 6  # columns of keys in a table
 RECENT = 30  # generations over which the speed is measured
@@ -193,7 +192,7 @@ def table(files: Sequence[Facts]) -> list[tuple[str, ...]]:
     flats = [dict(flat(facts["config"])) for facts in files]
     everywhere = [key for key in flats[0] if key not in NOT_SHOWN and all(key in config for config in flats)]
     keys = [key for key in everywhere if any(config[key] != flats[0][key] for config in flats)][:MAX_KEYS]
-    results = [name for name in COLUMNS if any(facts["results"].get(name) is not None for facts in files)]
+    results = [name for name in in_table("info") if any(facts["results"].get(name) is not None for facts in files)]
     first = ["file", *(["kind"] if any(facts["kind"] != "run" for facts in files) else []), "task", "objective"]
     rows = [(*first, *keys, "seed", "generations", "s/gen", "left", *results, "ended")]
     for facts, values in zip(files, flats, strict=True):

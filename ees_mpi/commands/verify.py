@@ -1,6 +1,7 @@
 """`ees-mpi verify`: rebuild individuals from the run file, evaluate them again, and compare every bit.
 
-`--updates`: compute every update again from the logged outcomes, and compare every state.
+The metrics of all generations are computed again from their logged outcomes. `--updates` does the same for every
+update, and compares every state and the numbers that an update logs.
 
 Some generations cannot be repeated, and `verify` says which and why: rollouts of a task of the user that is random
 (`task.deterministic = false`), those of most robots on a GPU, where MuJoCo Warp adds contact forces in changing order,
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ees_mpi import machine
+from ees_mpi import machine, metrics
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.offspring import outcomes_of
 from ees_mpi.config import Evolution
@@ -75,7 +76,10 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
         listed = ", ".join(str(g) for g in agreed if reasons[g] == reason)
         lines.append(f"{path}: generations {listed} cannot be repeated: {reason}")
     with ranks.together():
-        if all(reasons.values()):
+        measured = range(run.generations) if one is None else [one]
+    if all(reasons.values()):
+        lines += _compare_metrics(ranks, run, measured)
+        with ranks.together():
             raise ConfigError("; ".join(lines))
     repeatable = [g for g in agreed if not reasons[g]]
     on_cpus = [g for g in repeatable if run.device(g) != "cuda"]
@@ -87,8 +91,42 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     on_gpus = [g for g in repeatable if run.device(g) == "cuda"]
     if on_gpus:
         lines += _verify_on_gpus(ranks, run, on_gpus)
+    lines += _compare_metrics(ranks, run, measured)
     run.close()
     return lines
+
+
+def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int]) -> list[str]:
+    """Compute the metrics of generations again, shared by the ranks; raise a VerifyError if they differ.
+
+    Return what was compared, and which numbers were not.
+    """
+    settings, names = run.metric_settings, list[str]()
+    for g in generations:
+        with ranks.together():
+            if settings != run.config.metric_settings(run["behavior"].shape[2]):
+                raise VerifyError(f"{run.path}: its attribute metrics does not follow from its config")
+            outcomes = _some_outcomes(run, g)
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged file: the metrics will differ
+            again = metrics.logged(outcomes, settings, ranks)
+        with ranks.together():
+            _compare_numbers(run, g, again)
+        names = [*again]
+    others = [name for name in (*metrics.in_file(settings), *settings.own_names) if name not in names]
+    said = [f"{run.path}: {', '.join(names)} of {len(generations)} generations follow from their outcomes"]
+    told = [name for name in others if name in ("gradient_norm", *settings.own_names)]
+    if isinstance(run.config.method, Evolution) and not is_study(run):
+        said.append(f"{run.path}: --updates computes {', '.join(told)} again")
+        others = [name for name in others if name not in told]
+    return [*said, f"{run.path}: not checked: {', '.join((*others, 'times'))}"]
+
+
+def _compare_numbers(run: Run, generation: int, again: Arrays) -> None:
+    """Raise a VerifyError if numbers of a generation have other bits when they are computed `again`."""
+    wrong = [*metrics.differing(again, {name: run[name][generation] for name in again})]
+    if wrong:
+        said = f"generation {generation} has another {', '.join(wrong)} than its logged outcomes give"
+        raise VerifyError(f"{run.path}: {said}: {cause(run, generation)}")
 
 
 def _opened(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) -> Run:
@@ -219,11 +257,9 @@ def verify_updates(ranks: Ranks, path: Path, trust: bool = False) -> list[str]:
     state = State(0, learned, run.config.method.moments(run.config.task, learned), run.observation_sums(0))
     for g in range(updates):
         with ranks.together():
-            draw, outcomes = run.draw(g), logged_outcomes(run, g)
-            if not outcomes.size:
-                raise RunFileError(f"{run.path}: generation {g} has no valid rollout, so no update follows from it")
+            draw, outcomes = run.draw(g), _some_outcomes(run, g)
         with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged file: the states will differ
-            following, _ = update.tell(state, draw, outcomes, ranks)
+            following, told = update.tell(state, draw, outcomes, ranks)
         state = replace(following, observations=run.observation_sums(g + 1))
         with ranks.together():
             logged = learned_after(run, g)
@@ -231,8 +267,19 @@ def verify_updates(ranks: Ranks, path: Path, trust: bool = False) -> list[str]:
             if not same or state.digest().hex() != run["state_sha256"][g].decode():
                 message = f"{run.path}: the update of generation {g} does not follow from its logged outcomes"
                 raise VerifyError(f"{message}: {cause(run, g)}")
+        again = {**metrics.logged(outcomes, run.metric_settings, ranks), **told}
+        with ranks.together():
+            _compare_numbers(run, g, {name: again[name] for name in again if name in run.names})
     run.close()
-    return [f"{path}: {updates} updates computed again from the logged outcomes: the same states"]
+    return [f"{path}: {updates} updates computed again from the logged outcomes: the same states and metrics"]
+
+
+def _some_outcomes(run: Run, generation: int) -> Outcomes:
+    """Return the logged outcomes of a generation; raise a RunFileError if nobody is valid."""
+    outcomes = logged_outcomes(run, generation)
+    if not outcomes.size:
+        raise RunFileError(f"{run.path}: generation {generation} has no valid rollout, so nothing follows from it")
+    return outcomes
 
 
 def logged_outcomes(run: Run, generation: int) -> Outcomes:

@@ -58,8 +58,16 @@ ARRAYS: dict[str, tuple[Array, ...]] = {
         Array("fitness_before", ("individual",), "<f8", "fitness on each task before adaptation"),
     ),
 }
-METRICS = {name: Array(name, (), "<f8", metric.about) for name, metric in metrics.METRICS.items() if metric.logged}
-LISTED = {array.name: array for group in ARRAYS.values() for array in group} | METRICS
+
+
+def listed() -> dict[str, Array]:
+    """Return all arrays that run files may have, by name."""
+    return {array.name: array for group in (*ARRAYS.values(), logged_metrics()) for array in group}
+
+
+def logged_metrics() -> list[Array]:
+    """Return the arrays of all logged metrics; a run has those that fit it."""
+    return [Array(name, (), "<f8", metric.about) for name, metric in metrics.METRICS.items() if metric.logged]
 
 
 def _holds(config: Config) -> dict[str, bool]:
@@ -84,7 +92,8 @@ def layout_of(config: Config) -> Layout:
     """Return the arrays of a run with this config, and the sizes of their axes."""
     holds, sizes = _holds(config), sizes_of(config)
     arrays = [array for condition, group in ARRAYS.items() if holds[condition] for array in group]
-    arrays += [METRICS[name] for name in metrics.in_file(config.metric_settings(sizes["behavior_dim"]))]
+    fitting = metrics.in_file(config.metric_settings(sizes["behavior_dim"]))
+    arrays += [array for array in logged_metrics() if array.name in fitting]
     used = {axis for array in arrays for axis in array.axes}
     return Layout(arrays, {axis: size for axis, size in sizes.items() if axis in used})
 
@@ -108,9 +117,10 @@ def sizes_of(config: Config) -> dict[str, int]:
 
 def check(layout: Layout, config: Config) -> None:
     """Raise a ValueError unless a file has arrays of a config; this opens no task, and runs no code of the user."""
+    known_arrays = listed()
     for array in layout.arrays:
-        listed = LISTED.get(array.name)
-        if listed is None or (listed.axes, listed.type) != (array.axes, array.type):
+        same = known_arrays.get(array.name)
+        if same is None or (same.axes, same.type) != (array.axes, array.type):
             raise ValueError(f"its array {array.name} is not one of a run")
     missing = [array.name for array in ARRAYS["every run"] if array.name not in layout.columns]
     if missing:

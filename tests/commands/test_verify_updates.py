@@ -1,5 +1,6 @@
-"""Every update follows from the logged outcomes: `verify --updates` computes them again and notices any change."""
+"""Metrics and updates follow from the logged outcomes: `verify` computes them again and notices any change."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +31,28 @@ def test_a_changed_number_is_found(dataset: str, place: tuple[int, ...], named: 
         file[dataset][place] = -file[dataset][place]
     code, line = refusal("verify", copied, "--updates")
     assert code == 1 and f"the update of {named} does not follow from its logged outcomes" in line
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("entropy", []), ("variance", ["--updates"]), ("gradient_norm", ["--updates"])]
+)
+def test_a_changed_metric_is_found(name: str, words: list[str], copied: Path) -> None:
+    with edited(copied) as file:
+        file["generations"][name][1] *= 1 + 1e-15
+    code, line = refusal("verify", copied, *words)
+    assert code == 1 and f"generation 1 has another {name} than its logged outcomes give" in line
+
+
+def test_what_is_not_computed_again_is_named(copied: Path, tmp_path: Path) -> None:
+    said = done("verify", copied).stdout
+    assert "--updates computes gradient_norm again" in said and "not checked: fitness_of_mean, times" in said
+    said = done("verify", stored(tmp_path, "maml.h5")).stdout
+    assert "gradient_norm, fitness_gain, divergence, surrogate_gain, shortened, times" in said
+    with edited(copied) as file:
+        settings = json.loads(file.attrs["metrics"])
+        file.attrs["metrics"] = json.dumps({**settings, "bandwidth": 2.0})
+    code, line = refusal("verify", copied)
+    assert code == 1 and "its attribute metrics does not follow from its config" in line
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,11 @@ import pytest
 from support.small_runs import trained
 
 from ees_mpi.config import load
-from ees_mpi.run.arrays import ARRAYS, LISTED, METRICS, check, layout_of
+from ees_mpi.metrics import METRICS
+from ees_mpi.run.arrays import ARRAYS, check, layout_of, listed
 from ees_mpi.store.layout import Array, Layout
 
+LISTED = listed()
 SMALL = ("population.size=4", "noise.size=100000", "run.generations=1")
 KINDS = {
     "interference": ("interference-maxent",),
@@ -31,10 +33,10 @@ def test_every_array_of_a_generation_is_in_the_list(kind: str) -> None:
 
 
 def test_each_array_is_listed_once_with_a_type_and_a_sentence() -> None:
-    listed = [*(array for group in ARRAYS.values() for array in group), *METRICS.values()]
-    assert len(listed) == len(LISTED) and all(array.about for array in listed)
-    axes = {axis: 2 for array in listed for axis in array.axes}
-    assert len(Layout(listed, axes).columns) == len(listed)
+    arrays = [array for group in ARRAYS.values() for array in group]
+    assert len(arrays) == len(LISTED.keys() - METRICS.keys()) and all(array.about for array in LISTED.values())
+    axes = {axis: 2 for array in LISTED.values() for axis in array.axes}
+    assert len(Layout(LISTED.values(), axes).columns) == len(LISTED)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from support.program import CHECKOUT
 from support.small_runs import walk
 
 from ees_mpi import open_run
-from ees_mpi.run.arrays import LISTED
+from ees_mpi.run.arrays import listed
 
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "format.md").read_text(encoding="utf-8")
+LISTED = listed()
 KINDS = {"text": bytes, "JSON": bytes, "integer": int, "number": float}
 
 
