@@ -267,9 +267,9 @@ def title(name: str, scale: Scale | None = None) -> str:
     return f"{metric.about} ({scale.words(metric.length)})" if scale and metric.length else metric.about
 
 
-def measured(sample: Sample, stored: Mapping[str, Any]) -> dict[str, float]:
-    """Return all metrics of a generation; those that `stored` has, the arrays of the file, are not computed again."""
-    values = {name: float(value) for name, value in numbers(stored, sample.settings).items()}
+def measured(sample: Sample, known: Mapping[str, float]) -> dict[str, float]:
+    """Return all metrics of a generation; those that are `known`, because the file has them, are not computed."""
+    values = dict(known)
     for name, metric in fitting(sample.settings).items():
         if name not in values and metric.compute:
             values[name] = float(metric.compute(sample))

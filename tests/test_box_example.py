@@ -9,8 +9,8 @@ import pytest
 from support.program import CHECKOUT
 
 import ees_mpi
-from ees_mpi.analysis.numbers.curves import scales, series
 from ees_mpi.analysis.numbers.heritability import heritability
+from ees_mpi.analysis.numbers.selection import scales, series
 
 pytestmark = pytest.mark.slow
 

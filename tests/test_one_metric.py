@@ -9,7 +9,7 @@ from support.program import done, info, refusal, train
 from support.run_files import edited
 
 import ees_mpi
-from ees_mpi.analysis.numbers.curves import scales, titles
+from ees_mpi.analysis.numbers.selection import scales, titles
 from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.metrics import METRICS, Metric
 

@@ -21,8 +21,8 @@ from ees_mpi.analysis import offspring
 from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import PHASES, differing, group_names, label, run_names, settings, stds
-from ees_mpi.analysis.numbers.curves import scales, series, titles
 from ees_mpi.analysis.numbers.heritability import describe
+from ees_mpi.analysis.numbers.selection import scales, series, titles
 from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.analysis.replay import LOGGED, Choice, Replayed, evaluate, film, record, scene
 from ees_mpi.commands.arguments import check_committed
@@ -340,7 +340,7 @@ def _figure(run: Run, choice: Choice, result: Replayed | None = None, image: str
     if choice.individual is not None:
         behavior = offspring.positions(run, choice.generation)[choice.individual].tolist()
     if result is not None:
-        behavior = behavior or result.again.evaluated[LOGGED:][-offspring.position_dim(run) :].tolist()
+        behavior = behavior or result.again.evaluated[LOGGED:][-run.metric_settings.axes :].tolist()
         expected = f", to be expected: {'; '.join(result.explained)}" if result.explained else ""
         bits = "same bits when replayed" if result.again.same else f"OTHER bits when replayed{expected}"
         bits = f"<br><span class='faint'>{html.escape(bits)}</span>" if result.compared else ""

@@ -12,7 +12,7 @@ import numpy as np
 from ees_mpi.analysis.figures.positions import MAX_DRAWN, limits
 from ees_mpi.analysis.figures.style import PLAIN, Axes, Figure, whole_numbers
 from ees_mpi.analysis.labels import stds
-from ees_mpi.analysis.offspring import axis_names, has_positions, position_dim, positions
+from ees_mpi.analysis.offspring import axis_names, has_positions, positions
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import scipy_stats
 from ees_mpi.metrics import in_table
@@ -156,7 +156,7 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
 
     All runs have the same cells and colors.
     """
-    width, columns = position_dim(runs[0]), _columns(runs[0])
+    width, columns = runs[0].metric_settings.axes, _columns(runs[0])
     most = max(FRAMES[len(columns)] // len(runs), FEWEST)
     kept = [np.array(spaced(run.generations, most)) for run in runs]
     ends = limits(runs[0], *_spread(runs, kept, columns))

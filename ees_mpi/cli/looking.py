@@ -1,6 +1,5 @@
 """The commands that read run files offline: figure, replay, report, metrics, compare."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -85,21 +84,16 @@ def metrics(
     as_json: requests.Json = False,
 ) -> None:
     """Print the metrics of the mutations in run and sample files."""
-    from ees_mpi.analysis.numbers.curves import scales
-    from ees_mpi.analysis.numbers.summaries import read_metrics
+    from ees_mpi.analysis.numbers.selection import opened
+    from ees_mpi.analysis.numbers.summaries import of_all, of_one
     from ees_mpi.analysis.numbers.tables import to_json
-    from ees_mpi.analysis.offspring import check_generation
-    from ees_mpi.run.file import open_run, tell_missing
 
     if every and generation is not None:
         raise ConfigError("--all and --generation exclude each other")
     rows = []
-    with ExitStack() as stack:
-        files = [stack.enter_context(tell_missing(open_run(path))) for path in runs]
-        for file in files:
-            check_generation(file, generation)
-        for file, scale in zip(files, scales(files, cell, radius), strict=True):
-            facts, lines = read_metrics(file, generation, every, scale)
+    with opened(runs, generation, cell, radius) as chosen:
+        for run, number, scale in chosen:
+            facts, lines = of_all(run, scale) if every else of_one(run, number, scale)
             rows += facts
             for line in [] if as_json else lines:
                 echo(line)
@@ -122,4 +116,4 @@ def compare(
     if not request.metric:
         raise ConfigError("expected --metric M; --list prints the metrics")
     found = comparison.compare_runs(request)
-    echo(tables.to_json(found) if as_json else "\n\n".join(map(tables.text, found)))
+    echo(tables.to_json(found) if as_json else "\n\n".join(map(comparison.text, found)))

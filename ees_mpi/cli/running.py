@@ -53,7 +53,7 @@ def verify(
     updates: Annotated[bool, Option("Compute all updates again from the logged outcomes; no rollouts.")] = False,
     trust: requests.Trust = False,
 ) -> None:
-    """Evaluate individuals again, compute the metrics again, and compare every bit.
+    """Compute outcomes and metrics again, and compare every bit.
 
     Outcomes of a GPU, except those of the paper's robots, and of a task with task.deterministic = false cannot be
     repeated bit by bit. It says so, and --updates checks what follows from them.
@@ -132,7 +132,7 @@ def _show(measured: Path, folder: Path, figures: dict[str, Path], cell: float | 
     from ees_mpi.analysis.figures.catalog import draw
     from ees_mpi.analysis.labels import label
     from ees_mpi.analysis.numbers import heritability
-    from ees_mpi.analysis.numbers.curves import scales
+    from ees_mpi.analysis.numbers.selection import scales
     from ees_mpi.analysis.numbers.summaries import at_stds, table_of_stds
     from ees_mpi.analysis.numbers.tables import to_json
     from ees_mpi.run.file import open_run

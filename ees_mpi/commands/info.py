@@ -4,7 +4,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,13 @@ from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.config import FREE_ON_RESUME, Config
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation.state import State
-from ees_mpi.metrics import OWN, in_file, in_table, numbers
+from ees_mpi.metrics import in_table
 from ees_mpi.outcomes import Floats
-from ees_mpi.registry import flat, leaves, unknown
+from ees_mpi.registry import flat, unknown
 from ees_mpi.run.file import Run, is_study, missing, open_run, starting_note
 from ees_mpi.runs.starting_point import steps_until
 from ees_mpi.store import lock
 from ees_mpi.store.files import damage_reported
-from ees_mpi.tasks.paper_robots import ENGINE_LABELS
 from ees_mpi.terminal import clock
 
 Facts = dict[str, Any]
@@ -31,7 +30,6 @@ NOT_SHOWN = FREE_ON_RESUME | {"run.seed", "noise.seed", "task.name", "objective.
 MAX_KEYS = 6  # columns of keys in a table
 RECENT = 30  # generations over which the speed is measured
 SILENT = 60.0  # seconds after which the silence of a living writer is reported
-CHECKED = "the attributes, the sessions and the state; `ees-mpi verify` checks the arrays of all generations, too"
 
 
 def task_name(config: Config) -> str:
@@ -66,7 +64,6 @@ def summarize(run: Run) -> dict[str, Any]:
         "evaluations": run.generations * config.population.size * rollouts,
         "steps": steps_until(run, run.generations),
         "started_from": starting_note(run) or None,
-        "checked": CHECKED,
         "damage": run.damage or missing(run) or None,
     }
 
@@ -81,9 +78,6 @@ def read(path: Path) -> Facts:
             sessions, config = run.sessions(), json.loads(json.dumps(run.config.sections()))
             return {
                 **facts,
-                "task_label": task_name(run.config),
-                "engine_label": ENGINE_LABELS.get(run.config.task.engine),
-                "functions": functions_of(config),
                 "started": _date(sessions[0]["start"]) if sessions else None,
                 "ended": _date(sessions[-1]["end"]) if sessions else None,
                 "seconds_per_generation": seconds_per_generation(run),
@@ -103,11 +97,7 @@ def is_complete(path: Path) -> bool:
 
 def _results(run: Run) -> dict[str, float | None]:
     """Return the metrics of the last committed generation; none before the first."""
-    if not run.generations:
-        return {}
-    settings = run.metric_settings
-    arrays = {name: run[name][run.generations - 1] for name in (*in_file(settings), OWN) if name in run.names}
-    last = {name: value.item() for name, value in numbers(arrays, settings).items()}
+    last = run.metrics() if run.generations else {}
     return {name: value if math.isfinite(value) else None for name, value in last.items()}
 
 
@@ -132,17 +122,10 @@ def _adaptation(path: Path) -> Facts:
             "of_run": adaptation.run,
             "training_steps": int(facts["training_steps"]),
             "adaptation_steps": int(facts["adaptation_steps"]),
-            "functions": functions_of(config),
             "ended": str(facts["created"]),
             "results": {"fitness_mean": scores.mean(), "fitness_max": scores.max()} if len(scores) else {},
             "config": config,
         }
-
-
-def functions_of(config: Mapping[str, Any]) -> list[str]:
-    """Return the user's code that a config names, each with its key."""
-    texts = ((key, text) for key, text in leaves(dict(config)) if isinstance(text, str))
-    return [f"{key} = {text}" for key, text in texts if ":" in text and key != "task.xml"]
 
 
 def _date(seconds: float) -> str:
@@ -182,7 +165,7 @@ def writer(path: Path) -> str:
 def lines(facts: Facts) -> list[str]:
     """Return the facts of one file that have a value as lines of text; the config last, as TOML."""
     shown = {**{name: value for name, value in facts.items() if name not in ("config", "results")}, **facts["results"]}
-    cells = {name: _cell(value) for name, value in shown.items() if not name.endswith("_label")}
+    cells = {name: _cell(value) for name, value in shown.items()}
     text = [f"{name:22} {cell}" for name, cell in cells.items() if cell != "-"]
     return [*text, "", tomli_w.dumps(facts["config"]).rstrip()]
 

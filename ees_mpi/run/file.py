@@ -73,6 +73,14 @@ class Run(Reader):
         with damage_reported(self.path):
             return msgspec.json.decode(self.attributes["metrics"], type=Settings)
 
+    def metrics(self, generation: int = -1) -> dict[str, float]:
+        """Return the logged metrics of a generation by name, also the values of the user's objectives."""
+        from ees_mpi.metrics import OWN, in_file, numbers
+
+        names = [name for name in (*in_file(self.metric_settings), OWN) if name in self]
+        found = numbers({name: self[name][generation] for name in names}, self.metric_settings)
+        return {name: float(value) for name, value in found.items()}
+
     @property
     def complete(self) -> bool:
         """True if all generations of the config are committed."""

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import PLAIN, Figure, drawing
 from ees_mpi.analysis.labels import check_training, stds
-from ees_mpi.analysis.offspring import position_dim
 from ees_mpi.commands.adapt import is_adaptation
 from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
@@ -89,7 +88,7 @@ def suiting(paths: Sequence[Path]) -> str:
         if len(stds(run)) > 1:
             return "measure"
         one = "line" if run.generations > 1 else "maml"
-        return {1: one, 2: "plane"}.get(position_dim(run), "locomotion")
+        return {1: one, 2: "plane"}.get(run.metric_settings.axes, "locomotion")
 
 
 def _skipped(path: Path) -> bool:

@@ -13,7 +13,7 @@ from ees_mpi.analysis import labels, offspring
 from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.positions import drawn, limits
 from ees_mpi.analysis.figures.style import Figure
-from ees_mpi.analysis.numbers.curves import scales, series, titles
+from ees_mpi.analysis.numbers.selection import check_generation, sample_of, scales, series, titles
 from ees_mpi.analysis.numbers.summaries import at_stds
 from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.commands.arguments import check_committed
@@ -43,7 +43,7 @@ def interference(runs: Sequence[Run]) -> Figure:
     for run, name in zip(runs, labels.run_names(runs), strict=True):
         if not isinstance(run.config.task, Interference):
             raise RunFileError(f"{run.path} is not a run of the interference task")
-        offspring.check_generation(run, None)
+        check_generation(run, None)
         group = labels.algorithm(run.config.method.algorithm)
         genomes.setdefault(group, {})[name.removeprefix(f"{group}, ")] = run["mean"][:, 0, 0]
     figure, (left, *panels) = style.grid(1 + len(genomes), 3, 2.1)
@@ -72,7 +72,7 @@ def adaptation(runs: Sequence[Run]) -> Figure:
         if run.config.method.algorithm in ("maxvar", "maxent", "novelty"):
             name = labels.label(run)
             raise RunFileError(f"{run.path} is a run of {name}, which has no direction; expected standard ES")
-        offspring.check_generation(run, None)
+        check_generation(run, None)
         origin = labels.started_from(run)
         lines = groups.setdefault(run.config.task.heading % 360, {})
         name = f"from {origin}" if origin else RANDOM
@@ -93,9 +93,9 @@ def locomotion(runs: Sequence[Run]) -> Figure:
     """
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
-    name = "distance_mean" if offspring.has_places(runs[0]) else "variance"
+    name = "distance_mean" if runs[0].metric_settings.places else "variance"
     for run, group in zip(runs, labels.group_names(runs), strict=True):
-        offspring.check_generation(run, None)
+        check_generation(run, None)
         lines.setdefault(group, []).append(run[name][:])
     figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     order = sorted(lines, key=lambda name: (name != "standard ES", name))
@@ -191,7 +191,7 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
         if several:
             spare.set_axis_off()
             spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
-    first = [[offspring.sample_of(run, row).rollouts for row in range(run.generations)] for run, *_ in files.values()]
+    first = [[sample_of(run, row).rollouts for row in range(run.generations)] for run, *_ in files.values()]
     frame = np.concatenate([places for rows in first for places in rows])
     for panel, rows, title, group in zip(maps, first, files, groups, strict=True):
         _scatter(panel, group.files[0], rows, frame, everywhere)
@@ -226,7 +226,7 @@ class _Measured:
         if len(found) > 1:
             return float(np.mean(values)), min(values), max(values)
         run, place, _ = found[0]
-        either_side = 2 * standard_error(offspring.sample_of(run, place, self._scale), name)
+        either_side = 2 * standard_error(sample_of(run, place, self._scale), name)
         return values[0], values[0] - either_side, values[0] + either_side
 
 

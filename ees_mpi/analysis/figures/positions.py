@@ -12,15 +12,8 @@ from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.style import Axes, Figure
 from ees_mpi.analysis.labels import label, run_names
 from ees_mpi.analysis.numbers.heritability import heritability, measured_stds, places_of
-from ees_mpi.analysis.offspring import (
-    axis_names,
-    check_generation,
-    check_one_task,
-    has_places,
-    has_positions,
-    sample_of,
-    valid_generations,
-)
+from ees_mpi.analysis.numbers.selection import check_generation, sample_of, valid_generations
+from ees_mpi.analysis.offspring import axis_names, check_one_task, has_positions
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import RunFileError, optional
 from ees_mpi.outcomes import Floats
@@ -92,7 +85,7 @@ def limits(run: Run, low: Floats, high: Floats) -> list[tuple[float, float]]:
     wider = np.where(low == high, 0.5 * np.where(low == 0, 1.0, np.abs(low)), 0.0)
     ticks = [MaxNLocator(25, **style.ROUND).tick_values(*ends) for ends in zip(low - wider, high + wider, strict=True)]
     begin, span = np.array([row[0] for row in ticks]), np.array([row[-1] - row[0] for row in ticks])
-    if len(span) == 2 and has_places(run) and span.max() < UNLIKE * span.min():
+    if len(span) == 2 and run.metric_settings.places and span.max() < UNLIKE * span.min():
         middle, span = begin + span / 2, np.full(2, span.max())
         begin = middle - span / 2
     return list(zip(begin.tolist(), (begin + span).tolist(), strict=True))

@@ -6,7 +6,6 @@ The number of a run is a measure of its offspring, or comes from its files of `e
 import itertools
 import math
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,22 @@ import numpy as np
 
 from ees_mpi import metrics
 from ees_mpi.analysis import labels
-from ees_mpi.analysis.numbers.curves import scales
-from ees_mpi.analysis.numbers.statistics import Group, Test, compare, summarize
-from ees_mpi.analysis.offspring import check_generation, number_of
+from ees_mpi.analysis.numbers.selection import number_of, opened
+from ees_mpi.analysis.numbers.statistics import FEWEST, Group, Test, compare, summarize
+from ees_mpi.analysis.numbers.tables import Row, columns, number
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.run.file import Run, is_study, open_run, tell_missing
+from ees_mpi.run.file import Run, is_study, open_run
 from ees_mpi.spread import Scale
 from ees_mpi.store.files import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
 
 Facts = dict[str, Any]  # the result for one metric, as data for JSON
-STEPS = ("training_steps", "adaptation_steps")
 ADAPTATION = {"adaptation": "distance in the wanted direction after `ees-mpi adapt`, mean over directions"}
+GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
+TESTS: Row = ("test", "U", "p", "effect")
+LEGEND = "p: Mann-Whitney U, two-sided; effect: the probability that a run of the first is above one of the second"
 REACHABLE, ARM = 0.05, 4  # a p that groups should be able to have, and how many runs of each make it possible
 MAY_DIFFER = ("task.direction", "task.reset_seed", "task.observation_share", "task.device")  # others are noted
 
@@ -45,8 +46,6 @@ class RunValue:
     size: int  # the number of individuals
     generation: int
     directions: tuple[float, ...] = ()  # to which it was adapted
-    training_steps: int = 0
-    adaptation_steps: float = 0.0  # for one direction
     std: float = 0.0  # of the mutations, in a study
     about: str = ADAPTATION["adaptation"]  # what the metric is, with the length on which it depends
 
@@ -94,14 +93,11 @@ def _compare(metric: str, request: CompareRequest) -> Facts:
     tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
     if metric in ("entropy", "entropy_fixed"):  # they have no ratio, because their zero depends on the unit of length
         tests = [replace(test, ratio=math.nan) for test in tests]
-    steps = STEPS if any(value.training_steps for value in values) else ()  # those of adaptations
-    of_runs = {"values": "value", **{name: name for name in steps}}
     return {
         "metric": metric,
         "about": values[0].about,
         "groups": [
-            summarize(group)
-            | {key: {str(run.path): getattr(run, name) for run in group.members} for key, name in of_runs.items()}
+            {**summarize(group), "values": {str(run.path): run.value for run in group.members}}
             for group in (*first, *second)
         ],
         "tests": [asdict(test) for test in tests],
@@ -168,17 +164,12 @@ def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list
     for paths, others in ((request.first, first), (request.against, against)):
         if paths and not others:
             raise RunFileError(f"{paths[0]} is an adaptation file, which only --metric adaptation compares")
-    with ExitStack() as stack:
-        runs = [stack.enter_context(tell_missing(open_run(path))) for path in (*first, *against)]
-        for run in runs:
-            check_generation(run, None)
-        lengths = scales(runs, request.cell, request.radius)
-        values = [_of_run(run, metric, scale, request.generation) for run, scale in zip(runs, lengths, strict=True)]
+    with opened((*first, *against), request.generation, request.cell, request.radius) as chosen:
+        values = [_of_run(metric, *each) for each in chosen]
     return values[: len(first)], values[len(first) :]
 
 
-def _of_run(run: Run, metric: str, scale: Scale, generation: int | None) -> RunValue:
-    g = check_generation(run, generation)
+def _of_run(metric: str, run: Run, g: int, scale: Scale) -> RunValue:
     value = number_of(run, metric, g, scale)
     if np.isnan(value) and metric in metrics.METRICS and metrics.METRICS[metric].length == "radius":
         raise RunFileError(
@@ -210,7 +201,6 @@ def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
             adaptations[0],
             value=float(np.mean([adaptation.value for adaptation in adaptations])),
             directions=tuple(sorted(adaptation.directions[0] for adaptation in adaptations)),
-            adaptation_steps=float(np.mean([adaptation.adaptation_steps for adaptation in adaptations])),
         )
         for adaptations in runs.values()
     ]
@@ -251,10 +241,31 @@ def _read_adaptation(path: Path) -> RunValue:
         adaptation = read_adaptation(path)
         facts, note, config = adaptation.attributes, adaptation.run, adaptation.config
         direction = float(facts["direction"]) % 360
-        steps = int(facts["training_steps"]), int(facts["adaptation_steps"])
         about = path, str(note["run_id"]), labels.settings(config), len(adaptation.fitness), int(note["generation"])
         name = labels.algorithm(adaptation.algorithm)
     if not np.isfinite(adaptation.fitness).any():
         raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
     mean = float(np.nanmean(adaptation.fitness))
-    return RunValue(name, mean, *about, (direction,), *steps)
+    return RunValue(name, mean, *about, (direction,))
+
+
+def text(facts: Facts) -> str:
+    """Return the tables of a comparison for the terminal."""
+    tests, groups = facts["tests"], [GROUPS]
+    for group in facts["groups"]:
+        low, median, high, mean, std = (number(group[name]) for name in ("low", "median", "high", "mean", "std"))
+        interval = "-" if math.isnan(group["low"]) else f"{low} to {high}"
+        groups.append((group["label"], str(group["runs"]), median, interval, mean, std))
+    several, ratios = len(tests) > 1, not any(math.isnan(test["ratio"]) for test in tests)
+    head = (*TESTS, "ratio of means" if ratios else "difference of means")
+    rows: list[Row] = [(*head, "p (Holm)") if several else head]
+    for test in tests:
+        apart = f"{100 * test['ratio']:.1f} %" if ratios else number(test["difference"])
+        p = (f"{test['p']:.3g}" if test["p"] < 0.001 else f"{test['p']:.3f}") + ("" if test["exact"] else "*")
+        cells: Row = (f"{test['first']} against {test['second']}", f"{test['u']:g}", p, f"{test['effect']:.2f}", apart)
+        rows.append((*cells, f"{test['holm']:.3g}") if several else cells)
+    legend = LEGEND + ("" if all(test["exact"] for test in tests) else "; *: normal approximation")
+    legend += f"; an interval needs {FEWEST} runs" if any(math.isnan(group["low"]) for group in facts["groups"]) else ""
+    notes = [f"note: {note}" for note in facts["notes"]]
+    head_line = f"{facts['metric']}: {facts['about']}"
+    return "\n".join([head_line, "", *columns(groups), "", *columns(rows), "", legend, *notes])

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.analysis.labels import label, stds
+from ees_mpi.analysis.numbers.selection import sample_of
 from ees_mpi.analysis.numbers.tables import columns, number
-from ees_mpi.analysis.offspring import has_places, sample_of
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.metrics import BEST
 from ees_mpi.outcomes import Floats
@@ -111,7 +111,7 @@ def facts(run: Run) -> list[dict[str, Any]]:
     rows = []
     for row, std in enumerate(measured_stds(run)):
         places = places_of(run, row)
-        if not has_places(run):
+        if not run.metric_settings.places:
             rows.append({"std": std, **heritability(places), **dict.fromkeys(PLACED, math.nan)})
             continue
         rows.append({"std": std, **of_places(places)})

@@ -8,15 +8,13 @@ import numpy as np
 
 from ees_mpi import metrics
 from ees_mpi.analysis.labels import label, stds, subject
+from ees_mpi.analysis.numbers.selection import sample_of, valid_generations
 from ees_mpi.analysis.numbers.tables import columns, number
-from ees_mpi.analysis.offspring import check_generation, measured, sample_of, valid_generations
 from ees_mpi.errors import RunFileError
 from ees_mpi.metrics import BEST
 from ees_mpi.run.file import Run
 from ees_mpi.spread import SECTORS, Scale, directions, saturation
 
-DIRECTED = ("balance", "direction_uniformity")  # metrics of those beyond the radius
-ENOUGH = 100  # of them; directions of fewer say little
 BEST_ABOUT = (
     f"best_of_{BEST}: how far the best of {BEST} mutations goes in a direction, averaged over all directions, so that "
     "it may be below the mean distance"
@@ -25,11 +23,14 @@ FEW = f"; -: fewer than {BEST} valid mutations (--count)"
 Facts = dict[str, Any]  # the metrics of one generation, by name
 
 
-def read_metrics(run: Run, generation: int | None, every: bool, scale: Scale) -> tuple[list[Facts], list[str]]:
-    """Measure a generation of a file, or `every` one; return the results as data and as lines of text."""
-    if not every:
-        facts = summarize(run, check_generation(run, generation), scale)
-        return [facts], text(run, facts, scale)
+def of_one(run: Run, generation: int, scale: Scale) -> tuple[list[Facts], list[str]]:
+    """Return the metrics of a generation as data and as lines of text."""
+    facts = summarize(run, generation, scale)
+    return [facts], text(run, facts, scale)
+
+
+def of_all(run: Run, scale: Scale) -> tuple[list[Facts], list[str]]:
+    """Return the metrics of every generation as data and as lines of text."""
     valid, empty = valid_generations(run), {"individuals": 0, "invalid": run["behavior"].shape[1]}
     which = {"file": str(run.path), "label": label(run)}
     rows = [
@@ -41,7 +42,7 @@ def read_metrics(run: Run, generation: int | None, every: bool, scale: Scale) ->
 def summarize(run: Run, generation: int, scale: Scale) -> Facts:
     """Return all metrics of one generation, warnings, and the lengths that they use."""
     sample = sample_of(run, generation, scale)
-    moved = sample.place[sample.far]
+    far = sample.place[sample.far]
     facts: Facts = {
         "file": str(run.path),
         "label": label(run),
@@ -50,16 +51,12 @@ def summarize(run: Run, generation: int, scale: Scale) -> Facts:
         **({"std": float(np.median(run["std"][generation]))} if "std" in run.names else {}),
         "individuals": len(sample.place),
         "invalid": len(sample.outcomes.valid) - len(sample.place),
-        "moved": len(moved),
-        **measured(run, sample, generation),
+        **metrics.measured(sample, run.metrics(generation)),
     }
     if sample.settings.meets(metrics.PLANE):
-        facts["direction_histogram"] = directions(moved).tolist() if len(moved) else None
-    warnings = [saturation(sample.neighbours)]
-    if any(name in facts for name in DIRECTED) and 0 < len(moved) < ENOUGH:
-        warnings.append(f"directions of {len(moved)} mutations beyond the radius say little; {ENOUGH} are enough")
+        facts["direction_histogram"] = directions(far).tolist() if len(far) else None
     lengths = {"cell": scale.cell.tolist(), "radius": scale.radius}
-    return facts | {"lengths": lengths, "warnings": [warning for warning in warnings if warning]}
+    return facts | {"lengths": lengths, "warning": saturation(sample.neighbours)}
 
 
 def text(run: Run, facts: Facts, scale: Scale) -> list[str]:
@@ -69,25 +66,24 @@ def text(run: Run, facts: Facts, scale: Scale) -> list[str]:
     rows = f"sample of generation {facts['sample_of']}" if sampled else f"generation {facts['generation']}"
     rows += f", std {facts['std']:.3g}" if sampled and "std" in facts else ""
     lines = [f"{facts['file']}: {facts['label']}, {rows}, {facts['individuals']} individuals{invalid}; {scale}"]
-    details = dict.fromkeys(DIRECTED, f" (of {facts['moved']} beyond the radius)")
     for name in (*run.metric_settings.own_names, *metrics.METRICS):
         if name in facts:
-            lines.append(f"{name:26} {number(facts[name]):>10}  {metrics.title(name)}{details.get(name, '')}")
+            lines.append(f"{name:26} {number(facts[name]):>10}  {metrics.title(name)}")
     if "direction_histogram" in facts:
         shares = " ".join(f"{share:.2f}" for share in facts["direction_histogram"] or ()) or f"{'-':>10}"
         lines.append(f"{'directions':26} {shares}  shares by sectors of {360 // SECTORS} degrees, from +x towards +y")
-    return lines + [f"warning: {warning}" for warning in facts["warnings"]]
+    return [*lines, f"warning: {facts['warning']}"] if facts["warning"] else lines
 
 
 def table(rows: Sequence[Facts], scale: Scale) -> list[str]:
     """Return the metrics of several generations, one generation per line."""
-    full = next(row for row in rows if "warnings" in row)
+    full = next(row for row in rows if "lengths" in row)
     names = [key for key, value in full.items() if isinstance(value, (int, float)) and key != "invalid"]
     cells = [tuple(names), *(tuple(number(row.get(name, math.nan)) for name in names) for row in rows)]
     lines = [f"{rows[0]['file']}: {rows[0]['label']}; {scale}", *columns(cells)]
-    warned = [row for row in rows if row.get("warnings")]
+    warned = [row for row in rows if row.get("warning")]
     if warned:
-        first, where = warned[0]["warnings"][0], f"generation {warned[0]['generation']}"
+        first, where = warned[0]["warning"], f"generation {warned[0]['generation']}"
         lines.append(f"warning: {first} ({where}; {len(warned)} of {len(rows)} generations)")
     return lines
 
@@ -99,7 +95,7 @@ def at_stds(run: Run, scale: Scale) -> list[Facts]:
     rows, names = [], metrics.in_table("measure", run.metric_settings)
     for row, std in enumerate(stds(run)):
         sample = sample_of(run, row, scale)
-        found = measured(run, sample, row)
+        found = metrics.measured(sample, run.metrics(row))
         invalid = int((~sample.outcomes.valid).sum())
         rows.append({"std": std, "invalid": invalid, **{name: found[name] for name in names}})
     return rows

@@ -1,20 +1,14 @@
-"""Comparisons and signals as text for the terminal, and as data for JSON."""
+"""Numbers as text for the terminal, and as data for JSON; the table of signals."""
 
 import math
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
-from ees_mpi.analysis.numbers.comparison import STEPS, Facts
-from ees_mpi.analysis.numbers.statistics import FEWEST
 from ees_mpi.commands.signal import Signal
 
 Row = tuple[str, ...]
-GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
-TESTS: Row = ("test", "U", "p", "effect")
-LEGEND = "p: Mann-Whitney U, two-sided; effect: the probability that a run of the first is above one of the second"
 SIGNALS: Row = ("generation", "cosine", "signal", "95 % interval", "equal at N", "95 % interval", "mutations", "nats")
 SIGNAL_LEGEND = (
     "cosine: of the gradients of two halves; signal: its share of the squared length of the gradient; equal at N: the "
@@ -41,30 +35,6 @@ def columns(rows: Sequence[Row]) -> list[str]:
         cells = [f"{cell:>{width}}" for cell, width in zip(rest, widths[1:], strict=True)]
         lines.append("  ".join([f"{first:{widths[0]}}", *cells]).rstrip())
     return lines
-
-
-def text(facts: Facts) -> str:
-    """Return the tables of a comparison for the terminal."""
-    tests, steps = facts["tests"], [name for name in STEPS if name in facts["groups"][0]]
-    groups: list[Row] = [GROUPS + tuple(name.replace("_", " ") for name in steps)]
-    for group in facts["groups"]:
-        low, median, high, mean, std = (number(group[name]) for name in ("low", "median", "high", "mean", "std"))
-        interval = "-" if math.isnan(group["low"]) else f"{low} to {high}"
-        means = (f"{np.mean(list(group[name].values())):,.0f}" for name in steps)
-        groups.append((group["label"], str(group["runs"]), median, interval, mean, std, *means))
-    several, ratios = len(tests) > 1, not any(math.isnan(test["ratio"]) for test in tests)
-    head = (*TESTS, "ratio of means" if ratios else "difference of means")
-    rows: list[Row] = [(*head, "p (Holm)") if several else head]
-    for test in tests:
-        apart = f"{100 * test['ratio']:.1f} %" if ratios else number(test["difference"])
-        p = (f"{test['p']:.3g}" if test["p"] < 0.001 else f"{test['p']:.3f}") + ("" if test["exact"] else "*")
-        cells: Row = (f"{test['first']} against {test['second']}", f"{test['u']:g}", p, f"{test['effect']:.2f}", apart)
-        rows.append((*cells, f"{test['holm']:.3g}") if several else cells)
-    legend = LEGEND + ("" if all(test["exact"] for test in tests) else "; *: normal approximation")
-    legend += f"; an interval needs {FEWEST} runs" if any(math.isnan(group["low"]) for group in facts["groups"]) else ""
-    notes = [f"note: {note}" for note in facts["notes"]]
-    head_line = f"{facts['metric']}: {facts['about']}"
-    return "\n".join([head_line, "", *columns(groups), "", *columns(rows), "", legend, *notes])
 
 
 def to_json(value: Any) -> str:

@@ -107,17 +107,13 @@ def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Pa
             assert ees(*words).returncode == 0
     found = compared("--metric", "adaptation", cheetah, "--against", other)
     assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MaxVar-EES"]
-    for group in found["groups"]:
-        assert list(group["training_steps"].values()) == [3 * 8 * 6]
-        assert list(group["adaptation_steps"].values()) == [3 * 6]
     scores = []
     for direction in ("left", "right"):
         with h5py.File(folder / f"cheetah-adapt-{direction}.h5") as file:
             scores.append(file["evaluations/fitness"][:].mean())
     assert found["groups"][0]["median"] == pytest.approx(np.mean(scores))
     files = [folder / f"{name}-adapt-{way}.h5" for name in ("cheetah", "other") for way in ("left", "right")]
-    table = ees("compare", "--metric", "adaptation", *files[:2], "--against", *files[2:]).stdout
-    assert "training steps" in table and "144" in table and "adaptation steps" in table
+    assert ees("compare", "--metric", "adaptation", *files[:2], "--against", *files[2:]).returncode == 0
     code, line = refused("compare", "--metric", "adaptation", *files[:2], "--against", files[2])
     assert code == 3 and "not adapted in direction right" in line
     assert ees("sample", cheetah, "--count", 4).returncode == 0
@@ -138,7 +134,6 @@ def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder
     assert ees("adapt", cheetah, "--direction", "left", "--mutations", 2, "--out", "only-left.h5").returncode == 0
     found = compared("--metric", "adaptation", "only-left.h5", "--against", maml)
     assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
-    assert list(found["groups"][1]["training_steps"].values()) == [2 * 2 * 2 * 6]
     found = compared("--metric", "distance_mean", cheetah, "--against", folder / "maml-sample.h5")
     assert [group["label"] for group in found["groups"]] == ["MaxEnt-EES", "MAML"]
     code, line = refused("compare", "--metric", "distance_mean", cheetah, "--against", maml)

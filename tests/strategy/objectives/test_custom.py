@@ -11,8 +11,7 @@ from support.small_runs import trained
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.curves import scales, series
-from ees_mpi.analysis.offspring import sample_of
+from ees_mpi.analysis.numbers.selection import sample_of, scales, series
 from ees_mpi.config import Config, load
 from ees_mpi.errors import ConfigError, MissingExtra, PluginError
 from ees_mpi.generation.results import Record

@@ -1,0 +1,117 @@
+"""These runs, this generation, this metric: how offline numbers are chosen and read.
+
+A metric that the file has is read, all others are computed from the outcomes. The lengths of metrics are the same for
+all runs of a task: the paper's robots prescribe theirs (`Task.lengths`), elsewhere they fit the places of all
+generations of all files; see `spread.Scale`.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from ees_mpi import metrics
+from ees_mpi.analysis.offspring import positions, task_of
+from ees_mpi.commands.arguments import check_committed
+from ees_mpi.commands.verify import logged_outcomes, spaced
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.metrics import UNKNOWN, Sample
+from ees_mpi.outcomes import Floats
+from ees_mpi.ranks import Ranks
+from ees_mpi.registry import unknown
+from ees_mpi.run.file import Run, open_run, tell_missing
+from ees_mpi.spread import Scale
+
+SEEN = 60  # generations of a run that are looked at, at most: the entropy of N individuals takes N^2 numbers
+
+
+@contextmanager
+def opened(
+    paths: Sequence[Path], generation: int | None = None, cell: float | None = None, radius: float | None = None
+) -> Iterator[list[tuple[Run, int, Scale]]]:
+    """Open run files; yield of each the generation that is meant, by default the last, and the lengths of metrics."""
+    with ExitStack() as stack:
+        runs = [stack.enter_context(tell_missing(open_run(path))) for path in paths]
+        chosen = [check_generation(run, generation) for run in runs]
+        yield list(zip(runs, chosen, scales(runs, cell, radius), strict=True))
+
+
+def valid_generations(run: Run) -> list[int]:
+    """Return the generations that have valid rollouts, because others are gaps; raise a RunFileError if none has."""
+    generations = [g for g in range(check_generation(run, None) + 1) if run["valid"][g].any()]
+    if not generations:
+        raise RunFileError(f"{run.path} has no finite behaviour in any generation")
+    return generations
+
+
+def check_generation(run: Run, generation: int | None) -> int:
+    """Return the number of a generation of offspring, by default the last; raise an error if the run has none."""
+    if not run.config.population.has_individuals:
+        raise RunFileError(
+            f"{run.path} was trained by MAML, so its rows are tasks, not mutations; "
+            f"sample some first: ees-mpi sample {run.path} --count 1000"
+        )
+    check_committed(run)
+    if generation is not None and not 0 <= generation < run.generations:
+        raise ConfigError(f"generation {generation}: {run.path} has 0 to {run.generations - 1}")
+    return run.generations - 1 if generation is None else generation
+
+
+def sample_of(run: Run, generation: int | None = None, scale: Scale = UNKNOWN) -> Sample:
+    """Read the valid offspring of one generation, by default the last; only that generation is read."""
+    g = check_generation(run, generation)
+    outcomes = logged_outcomes(run, g)
+    if not outcomes.size:
+        raise RunFileError(f"{run.path}: generation {g} has no finite behaviour")
+    return Sample(outcomes, run.metric_settings, Ranks(), run["parent"][g][outcomes.valid], scale)
+
+
+def number_of(run: Run, name: str, generation: int, scale: Scale) -> float:
+    """Return a metric of a generation: read if the file has it, else computed; raise an error if the run has none."""
+    settings = run.metric_settings
+    array = metrics.OWN if name in settings.own_names else name
+    if array in run.names and name in (*settings.own_names, *metrics.in_file(settings)):
+        return float(metrics.column({array: run[array][generation]}, name, settings))
+    if name not in metrics.METRICS:
+        raise ConfigError(f"--metric: {unknown(name, [*settings.own_names, *metrics.METRICS])}")
+    metric = metrics.METRICS[name]
+    if metric.compute is None or metric.lacks(settings):
+        raise RunFileError(f"{run.path}: {name} needs {metric.lacks(settings)}")
+    return float(metric.compute(sample_of(run, generation, scale)))
+
+
+def scales(runs: Sequence[Run], cell: float | None = None, radius: float | None = None) -> list[Scale]:
+    """Return the lengths for each run: those of one task have the same; cell, radius: prescribed by the user."""
+    found = {task_of(run): run for run in runs}
+    of_task = {task: _scale([run for run in runs if task_of(run) == task], cell, radius) for task in found}
+    return [of_task[task_of(run)] for run in runs]
+
+
+def _scale(runs: Sequence[Run], cell: float | None, radius: float | None) -> Scale:
+    settings = runs[0].metric_settings
+    cell, radius = (given or own for given, own in zip((cell, radius), settings.lengths or (None, None), strict=True))
+    places = np.zeros((0, settings.axes))
+    if not (cell and radius):
+        places = np.concatenate([positions(run, g) for run in runs for g in spaced(run.generations, SEEN)])
+    return Scale.fitting(places[np.isfinite(places).all(axis=1)], cell, radius)
+
+
+def titles(runs: Sequence[Run], scale: Scale) -> dict[str, str]:
+    """Return the metrics that all runs have, with their titles; the user's own objectives first."""
+    known = [[*run.metric_settings.own_names, *metrics.fitting(run.metric_settings)] for run in runs]
+    return {name: metrics.title(name, scale) for name in known[0] if all(name in names for names in known)}
+
+
+def series(run: Run, name: str, scale: Scale) -> Floats:
+    """Return a metric over generations for a curve.
+
+    One that the file does not have is computed for some generations, and the values between them lie on straight lines.
+    """
+    settings = run.metric_settings
+    array = metrics.OWN if name in settings.own_names else name
+    if array in run.names:
+        return metrics.column({array: run[array][:]}, name, settings)
+    shown = [g for g in spaced(run.generations, SEEN) if run["valid"][g].any()]
+    computed = [number_of(run, name, g, scale) for g in shown]
+    return np.interp(np.arange(run.generations), shown or [0], computed or [np.nan])
