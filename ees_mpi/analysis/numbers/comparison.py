@@ -20,7 +20,7 @@ from ees_mpi.analysis.numbers.tables import Row, columns, number
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.run.file import Run, is_study, open_run
+from ees_mpi.run.file import Run
 from ees_mpi.spread import Scale
 from ees_mpi.store.files import damage_reported
 from ees_mpi.tasks.locomotion import direction_name
@@ -157,7 +157,7 @@ def _notes(request: CompareRequest, values: list[RunValue], tests: list[Test]) -
 
 
 def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list[RunValue]]:
-    """Return the number of each run of both sets; adaptation files are left out, except for the metric adaptation."""
+    """Return the number of each run of both sets; files of `adapt` count for the metric adaptation only."""
     if metric == "adaptation":
         return _read_adapted(request.first), _read_adapted(request.against) if request.against else []
     first, against = ([path for path in paths if not is_adaptation(path)] for paths in (request.first, request.against))
@@ -186,16 +186,16 @@ def _of_run(metric: str, run: Run, g: int, scale: Scale) -> RunValue:
 
 
 def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
-    """Return for each run the mean distance over the directions to which it was adapted."""
+    """Return for each run the mean distance over the directions to which it was adapted; other files are left out."""
     runs: dict[str, list[RunValue]] = {}
-    for adaptation in _find_adaptations(paths):
+    for adaptation in map(_read_adaptation, filter(is_adaptation, paths)):
         others = runs.setdefault(adaptation.run_id, [])
         for other in others:
             if other.directions == adaptation.directions:
                 raise RunFileError(f"{adaptation.path} and {other.path} have the same run and direction; give only one")
         others.append(adaptation)
     if not runs:
-        raise RunFileError(f"{paths[0]} is a sample; expected run files, or files that ees-mpi adapt wrote")
+        raise RunFileError(f"{paths[0]} is no file of ees-mpi adapt; --metric adaptation needs one for each direction")
     return [
         replace(
             adaptations[0],
@@ -204,35 +204,6 @@ def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
         )
         for adaptations in runs.values()
     ]
-
-
-def _find_adaptations(paths: Sequence[Path]) -> list[RunValue]:
-    """Return the adaptations of some files, each once; a run file stands for those in its folder, a sample for none."""
-    adaptations: dict[Path, RunValue] = {}
-    for path in paths:
-        if is_adaptation(path):
-            adaptations[path.resolve()] = _read_adaptation(path)
-            continue
-        with open_run(path) as run:
-            if is_study(run):
-                continue
-            run_id, generations = run.run_id, run.generations
-        beside = sorted(path.parent.glob("*.h5"))
-        files = [file for file in beside if file.name.startswith(f"{path.stem}-adapt-") and is_adaptation(file)]
-        matching = [value for value in map(_read_adaptation, files) if value.run_id == run_id]
-        if not matching:
-            raise RunFileError(
-                f"{path} has no adaptation file in its folder; make one for each direction: "
-                f"ees-mpi adapt {path} --direction left"
-            )
-        for value in matching:
-            if value.generation != generations:
-                raise RunFileError(
-                    f"{value.path} is of generation {value.generation} of a run that has {generations} now; give the "
-                    "adaptation file itself, or make a new one with ees-mpi adapt --overwrite"
-                )
-        adaptations |= {value.path.resolve(): value for value in matching}
-    return list(adaptations.values())
 
 
 def _read_adaptation(path: Path) -> RunValue:
