@@ -65,16 +65,11 @@ def replacement(path: Path) -> Iterator[Path]:
     fresh.unlink(missing_ok=True)  # a link that somebody placed there is not followed
     try:
         yield fresh
-        put_in_place(fresh, path)
+        sync(fresh)
+        os.replace(fresh, path)
+        sync_folder(path)
     finally:
         fresh.unlink(missing_ok=True)
-
-
-def put_in_place(fresh: Path, path: Path) -> None:
-    """Rename a file that is on the disk; a function of its own, at which `tools/chaos.py` kills the writer."""
-    sync(fresh)
-    os.replace(fresh, path)
-    sync_folder(path)
 
 
 def sync(path: Path) -> None:
@@ -124,4 +119,5 @@ def write_errors(path: Path, advice: str = "") -> Iterator[None]:
         raise
     except OSError as error:
         why = error.strerror or str(error)
-        raise RunFileError(f"cannot write {path}: {why}{'. ' * bool(advice)}{advice}") from None
+        said = f"cannot write {path}: {why}"
+        raise RunFileError(f"{said}. {advice}" if advice else said) from None

@@ -116,7 +116,7 @@ class Reader(Mapping[str, Series]):
                     "journal away to continue from the file"
                 )
             follows = record.before if record.number == expected else record.after
-            if follows != after and record.number >= expected - 1:
+            if follows != after and record.number >= expected - 1:  # the last one that the file has, and all newer ones
                 raise ValueError(f"its record {record.number} does not follow the state before it")
             if record.number == expected:
                 new.append(record)

@@ -255,18 +255,19 @@ def fold_journal(path: Path, closed: bool) -> str:
     """
     with Reader(path, allow_damaged_journal=True) as reader:
         reader.check_last()
-        warnings = [reader.damage or reader.cut]
-        if not closed and (bad := reader.damages_in_words()):
-            warnings.append(f"{path} is damaged: {bad}. The run goes on without them")
+        of_journal = reader.damage or reader.cut
+        of_file = "" if closed else reader.damages_in_words()
         why = "damaged" if reader.journal.damaged else "other-run"
         with write_errors(path, "" if reader.damage else SAFE):
             if reader.journal_records or (closed and not reader.closed):
                 fold(reader, closed)
             if reader.damage:
-                warnings[0] += f"; it is now {set_aside(path, why)}"
+                of_journal += f"; it is now {set_aside(path, why)}"
     for ending in ("journal", "journal.new", "folding") if closed else ():
         beside(path, ending).unlink(missing_ok=True)
-    return ". ".join(filter(None, warnings))
+    if of_file:
+        of_file = f"{path} is damaged: {of_file}. The run goes on without them"
+    return ". ".join(filter(None, (of_journal, of_file)))
 
 
 def set_aside(run: Path, why: str) -> Path | None:

@@ -20,7 +20,7 @@ machine.pin_threads()
 
 from ees_mpi.cli.main import main  # noqa: E402
 from ees_mpi.ranks import Ranks, launch  # noqa: E402
-from ees_mpi.store import files, journal  # noqa: E402
+from ees_mpi.store import journal, writer  # noqa: E402
 from ees_mpi.store.writer import Writer  # noqa: E402
 
 
@@ -90,7 +90,7 @@ def plan_death(world: type[Ranks], where: str, calls: int) -> None:
         "a rollout": lambda: around(world, "_next", then=dead),
         "a commit": lambda: half_a_record(calls),
         "telling of a commit": lambda: around(Writer, "append", then=dead),  # the other ranks do not know it yet
-        "a fold": lambda: around(files, "put_in_place", dead),
+        "a fold": lambda: around(writer, "_check_written", dead),
         "loop": lambda: around(world, "_next", then=after(calls, loop)),
         "lock": lambda: around(world, "_next", then=after(calls, lambda: ctypes.PyDLL(None).sleep(3600))),
     }
