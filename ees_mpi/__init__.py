@@ -6,26 +6,22 @@ The map of the package. A module or folder imports only from lines below its own
     analysis/        offline: reads run files, never starts MPI
     commands/        the options of commands (`requests`, `arguments`) and their work; Python: `api`
     ask_tell.py      `Strategy`: the algorithm for a loop that the user writes
-    runs/            the life of a run: start or reopen it, show its progress
+    run/             the one loop, and what surrounds it: evaluators, sinks, sessions, starting points, the run file
+    maml/            the second method, MAML with TRPO: its ask, its tell, its evaluators; its settings are in config/
     foreign/         policies of other programs: npz, torch, Stable-Baselines3; nothing is unpickled
-    training.py      one generation (`EvolutionJob.advance`), and the loop over generations (`train`)
-    maml/            the second method, MAML with TRPO; its settings are in config/
-    update.py        the update of an evolution strategy, `ask` and `tell`; no other module computes one
-    generation/      the parts that the generations of all methods share: state, evaluation, rows for the ranks, results
-    run/             the list of the arrays of a run file (`arrays`), what they mean (`file`), a new or continued one
     config/          the typed config, its keys, its changes; the method of evolution strategies; sweeps
     metrics.py       one table: name, meaning, what it needs, how it is computed, logged or not
     spread.py        the formulas of the metrics, on arrays
-    strategy/        the algorithm: objectives, populations, optimizers, kernel sums, stochastic computation graphs
+    strategy/        the algorithm: ask and tell, objectives, populations, optimizers, stochastic computation graphs
     envs.py          registers our robots with Gymnasium when it is imported
     tasks/           interference, custom, locomotion, and one folder per engine
+    generation.py    the data of a generation: state, draw, work, outcomes, record; how ranks gather
     policies.py      networks
     noise.py         random streams, and the noise table
     ranks/           one process, or MPI; the only place that imports mpi4py
-    outcomes.py      draws and outcomes of a generation; the types of their arrays
     store/           the run file: named arrays, attributes, journal, lock; knows nothing of the rooms above
     registry/        families of parts, found by name; the loader of plugins
-    machine.py memory.py files.py                     threads, CPU features, fingerprint; free memory; output files
+    machine.py memory.py files.py arrays.py           threads, CPU features, fingerprint; free memory; output files
     terminal.py      messages to the user
     errors.py version.py                              the errors, each with its exit code; the version
 """

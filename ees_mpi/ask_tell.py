@@ -1,6 +1,6 @@
 """`ees_mpi.Strategy`: the algorithm for a loop that the user writes. `docs/ask_tell.md` explains it.
 
-`ask` hands out the individuals of this rank, `tell` takes their behaviours and makes the update of `update.py`. Under
+`ask` hands out the individuals of this rank, `tell` takes their behaviours and makes the update of the loop. Under
 mpirun all ranks make the same calls. With `record`, every generation is committed to an ordinary run file.
 """
 
@@ -8,10 +8,10 @@ import atexit
 import operator
 import os
 import sys
+import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,25 +21,24 @@ import threadpoolctl
 from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi import config as configs
-from ees_mpi import machine
+from ees_mpi import machine, metrics
+from ees_mpi.arrays import Arrays, Floats, Singles
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located
-from ees_mpi.generation.loop_results import joined, rows_of, sums_of, weights_of
-from ees_mpi.generation.packing import LEADING, behavior_columns, unpack
-from ees_mpi.generation.results import Clock, Record, check_enough, describe, gather_sums, observed, uses_torch
-from ees_mpi.generation.rollouts import start_seeds
-from ees_mpi.generation.state import State, state_of
-from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
+from ees_mpi.generation import LEADING, OWN, Found, Outcomes, Record, State, Work, behavior_columns, gather, gather_sums
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry.search import searching
-from ees_mpi.runs.broadcast import as_on_root, read_on_root
-from ees_mpi.runs.computing import computing
-from ees_mpi.runs.loops import NO_END, Recording, config_of, reopen_loop
+from ees_mpi.run.broadcast import as_on_root, read_on_root
+from ees_mpi.run.computing import computing
+from ees_mpi.run.loop import Sink, arrays_of, check_enough, deliver, seal
+from ees_mpi.run.parts import evolution_of, noise_table, state_of, uses_torch
+from ees_mpi.run.recording import NO_END, close_file, config_of, prepare_file, reopen_loop
+from ees_mpi.run.sinks import committing
+from ees_mpi.run.start import Prepared, begin_session
+from ees_mpi.run.told import joined, rows_of, sums_of, weights_of
 from ees_mpi.strategy.populations.diagonal import Diagonal
 from ees_mpi.strategy.populations.mixture import Mixture
 from ees_mpi.strategy.populations.normal import Normal
-from ees_mpi.training import commit
-from ees_mpi.update import Update
 
 MAX_BYTES = 1 << 30  # bytes of the individuals that are in memory at a time
 _OPEN: "weakref.WeakSet[Strategy]" = weakref.WeakSet()
@@ -115,11 +114,11 @@ class Strategy:
                     raise ConfigError("record: rank 0 writes the file; expected record= on all ranks, or on rank 0")
                 configs.check(loop_config)
                 state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
-                recording = Recording()
+                prepared = None
                 if record is not None and loop.ranks.is_root:
-                    recording = Recording.new(record, state, overwrite)
+                    prepared = prepare_file(record, loop_config, state, overwrite)
             with loop.closed_by_errors():
-                self._begin(loop, loop_config, state, recording, recorded)
+                self._begin(loop, loop_config, state, prepared, recorded)
         self._pin_threads()
 
     @classmethod
@@ -133,35 +132,42 @@ class Strategy:
         """
         self = cls.__new__(cls)
         with computing():
-            loop, recording = UserLoop("Strategy.resume"), Recording()
+            loop = UserLoop("Strategy.resume")
+            prepared: Prepared | None = None
 
             def read() -> dict[str, Any]:
+                nonlocal prepared
                 prepared = reopen_loop(Path(path), generations, force, trust)
-                recording.writer, recording.sessions = prepared.open(), prepared.sessions
-                return {"config": prepared.config, "state": prepared.state}
+                return {"config": prepared.config, "state": prepared.state.arrays()}
 
-            with loop.closed_by_errors(), recording.released_by_errors():
-                config, received = read_on_root(loop.ranks, read)
-                self._begin(loop, config, State.from_arrays(received["state"]), recording, True)
-                self._open_file(loop.ranks)
+            try:
+                with loop.closed_by_errors():
+                    config, received = read_on_root(loop.ranks, read)
+                    self._begin(loop, config, State.from_arrays(received["state"]), prepared, True)
+                    self._open_file(loop.ranks)
+            except BaseException:
+                if prepared:  # the program may go on, and resume the run later
+                    prepared.close(fold=False)
+                raise
         self._pin_threads()
         return self
 
-    def _begin(self, loop: UserLoop, config: Config, state: State, recording: Recording, recorded: bool) -> None:
-        """Check that all ranks begin alike, and fill the noise table."""
+    def _begin(self, loop: UserLoop, config: Config, state: State, prepared: Prepared | None, recorded: bool) -> None:
+        """Check that all ranks begin alike, and fill the noise table; `prepared`: the file, on rank 0."""
         ranks = loop.ranks
         ranks.check_same(state.digest(), "the first mean (draw it with a fixed seed)")
         ranks.check_alike(machine.fingerprint(uses_torch(config)))
-        self._update = Update.open(config, ranks, shared=True)
+        self._method = evolution_of(config, noise_table(config, ranks, shared=True))
         self._loop, self.config, self._state = loop, config, state
-        self._recording, self._recorded = recording, recorded  # recorded: there is a file, on rank 0
-        self._draw: Draw | None = None
+        self._prepared, self._recorded = prepared, recorded  # recorded: there is a file, on rank 0
+        self._sinks: list[Sink] = []
+        self._work: Work | None = None  # of the last `ask`
         self._asked: list[range] = []
         self._given = np.zeros(0, np.int64)  # the individuals that `sampled` and `seeds` are about
         self._chunked = self._ready = False  # ready: B is known, and the file is open
-        self._clock, self._commit_seconds = Clock(), 0.0
-        self._record, self.sampled = Record(0, {}, {}), np.zeros(0, np.bool_)
-        self._describe: Callable[[], Arrays] = dict  # computes the arrays that the record does not have yet
+        self._began = self._committed = 0.0  # when the individuals were asked for; seconds of the last commit
+        self._record, self.sampled = Record(0, {}), np.zeros(0, np.bool_)
+        self._outcomes: Outcomes | None = None  # of the last generation, if the record lacks its metrics
         if ranks.size > 1 or recorded:
             atexit.register(self.close)
 
@@ -172,7 +178,12 @@ class Strategy:
 
     def _open_file(self, ranks: Ranks) -> None:
         """Open the file on rank 0, if there is one, and note the session in it; called on all ranks together."""
-        self._recording.begin(self.config, self._state, ranks)
+        with ranks.together():
+            if prepared := self._prepared:
+                prepared.config = self.config
+                writer = prepared.open()
+                begin_session(writer, self.config, self._state.generation, prepared.sessions, ranks, device="cpu")
+                self._sinks = [committing(writer)]
         self._ready = True
 
     def _pin_threads(self) -> None:
@@ -207,7 +218,7 @@ class Strategy:
         if mine != other:
             wrong = min(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))
             raise ConfigError(f"state: {wrong}: expected {mine.get(wrong)}, got {other.get(wrong)}")
-        self._state, self._draw = State.from_arrays(named), None
+        self._state, self._work = State.from_arrays(named), None
 
     @property
     def generation(self) -> int:
@@ -228,13 +239,15 @@ class Strategy:
     @property
     def normaliser(self) -> tuple[Floats, Floats]:
         """Mean and standard deviation [O] of the observations so far; 0 and 1 before the first ones."""
-        return self._state.observation_mean_std()
+        return self._state.statistics
 
     @property
     def metrics(self) -> dict[str, float]:
         """The numbers of the last generation: entropy, fitness_mean, gradient_norm and others."""
-        arrays = {**self._describe(), **self._record.arrays}
-        self._record, self._describe = replace(self._record, arrays=arrays), dict
+        if self._outcomes:
+            measured = metrics.logged(self._outcomes, self._method.settings, Ranks())  # the loop may be closed by now
+            self._record = replace(self._record, arrays={**self._record.arrays, **measured})
+            self._outcomes = None
         return self._record.metrics
 
     @property
@@ -247,7 +260,7 @@ class Strategy:
 
         chunk: m at most. The parts are then the same for any number of ranks.
         """
-        draw, rows = self._ask(chunk)
+        work, rows = self._ask(chunk)
         parameters = self._state.mean.shape[1]
         if (need := 4 * rows * parameters) > MAX_BYTES:
             raise ConfigError(
@@ -255,18 +268,17 @@ class Strategy:
                 "1 GiB: `es.tell([simulate(part) for part in es.ask(chunk="
                 f"{max(1, min(64, MAX_BYTES // (4 * parameters)))})])`"
             )
-        sampled = observed(self.config, self._state.generation)
-        self.sampled, parts = sampled[:0], self._parts(draw, sampled)
+        self.sampled, parts = work.observe[:0], self._parts(work)
         return parts if self._chunked else next(parts)
 
-    def _ask(self, chunk: int | None) -> tuple[Draw, int]:
+    def _ask(self, chunk: int | None) -> tuple[Work, int]:
         """Draw the generation unless it is drawn, and choose the individuals of this rank.
 
-        Return the draw of all individuals, and how many there are at most in a part.
+        Return the work of all ranks, and how many individuals there are at most in a part.
         """
         self._loop.check_open()
-        if self._draw is None:
-            self._draw, self._clock = self._update.ask(self._state), Clock()
+        if self._work is None:
+            self._work, self._began = self._method.ask(self._state), time.perf_counter()
         chunk = None if chunk is None else operator.index(chunk)
         if chunk is not None and chunk < 1:
             raise ConfigError(f"chunk: expected a whole number of at least 1, got {chunk!r:.80}")
@@ -276,9 +288,9 @@ class Strategy:
         start, stop = shares[ranks.rank : ranks.rank + 2].tolist()
         if chunk is None:
             self._asked = [range(start, stop)]
-            return self._draw, int(np.diff(shares).max())
+            return self._work, int(np.diff(shares).max())
         self._asked = [range(low, min(low + chunk, stop)) for low in range(start, stop, chunk)]
-        return self._draw, min(chunk, size)
+        return self._work, min(chunk, size)
 
     def draw(self, chunk: int | None = None) -> Drawn:
         """Return the draw of this rank's individuals as data, for simulators that make them on a device.
@@ -289,21 +301,21 @@ class Strategy:
         if type(population) not in (Normal, Diagonal, Mixture):
             kind = type(population).__name__
             raise ConfigError(f"draw: expected a normal, diagonal or mixture population, got {kind}; use `es.ask`")
-        mine, means = self._ask(chunk)[0].at(self.rows), self._state.mean.view()
-        means.flags.writeable = False
-        self.sampled, self._given = observed(self.config, self._state.generation)[self.rows], self.rows
+        work, means = self._ask(chunk)[0], self._state.mean.view()
+        mine, means.flags.writeable = work.draw.at(self.rows), False
+        self.sampled, self._given = work.observe[self.rows], self.rows
         return Drawn(means, population.stds(learned), mine.parent, mine.offset, mine.sign)
 
     @property
     def noise(self) -> Singles:
         """The noise table, read-only: put it on the device once; all ranks of a node have the same memory."""
-        return self._update.noise.row(0, self._update.noise.size)
+        return self._method.noise.row(0, self._method.noise.size)
 
-    def _parts(self, draw: Draw, sampled: NDArray[np.bool_]) -> Iterator[Singles]:
-        population, learned, noise = self.config.population, self._state.learned, self._update.noise
+    def _parts(self, work: Work) -> Iterator[Singles]:
+        population, learned, noise = self.config.population, work.state.learned, self._method.noise
         for part in self._asked:
-            rows = population.individuals(learned, draw, part, noise)
-            self.sampled, self._given = sampled[part.start : part.stop], np.array(part)
+            rows = population.individuals(learned, work.draw, part, noise)
+            self.sampled, self._given = work.observe[part.start : part.stop], np.array(part)
             yield rows
 
     @property
@@ -319,7 +331,7 @@ class Strategy:
 
         def job(ranks: Ranks) -> NDArray[Any]:
             with ranks.together():
-                self._last_draw("gather")
+                self._last_work("gather")
                 rows, mine = self.rows, joined("gather", values, self._part_count, np.asarray)
                 if mine.shape[:1] != rows.shape and (mine.size or rows.size):
                     raise TaskError(f"gather: expected an array of {len(rows)} rows, got one of shape {mine.shape}")
@@ -340,8 +352,7 @@ class Strategy:
     @property
     def seeds(self) -> NDArray[np.int64]:
         """The seeds [n, K] of the rollouts of the rows that `ask` returned last; see `rollouts` and `starts`."""
-        rows = [start_seeds(self.config, self._state.generation, index) for index in self._given.tolist()]
-        return np.array(rows, np.int64).reshape(len(rows), self.config.task.rollouts)
+        return self._last_work("seeds").seeds[self._given]
 
     @property
     def _part_count(self) -> int | None:
@@ -367,49 +378,61 @@ class Strategy:
         """
 
         def job(ranks: Ranks) -> None:
-            task, size = self.config.task, self.config.population.size
+            own = weights is not None
             with ranks.together():
-                draw, own = self._last_draw("tell"), weights is not None
+                work = self._last_work("tell")
                 if own:
                     if self._recorded:
                         raise ConfigError("tell: a run file has the weights of its objective; expected no weights=")
-                    told = weights_of(weights, size, (behavior, fitness, valid))
+                    told = weights_of(weights, work.size, (behavior, fitness, valid))
                 else:
                     told = rows_of(self.config, self.rows, self._part_count, behavior, fitness, valid)
-                ended = np.ones(len(self.rows)) if own else told[:, 1]
-                sampled = observed(self.config, self._state.generation)[self.rows]
-                sums = sums_of(self.rows, ended, sampled, observations, task.observation_dim)
-            self._clock.lap("evaluate")
-            told = told if own else self._prepare(told, ranks)
-            sums = gather_sums(sums, ranks)[:, 1:] if task.observation_dim else sums[:, 1:]
-            if own:
-                ranks.check_same(told.tobytes(), "tell: the array of weights")
-                self._clock.lap("gather")
-                following, norm = self._update.move(self._state, draw, told, sums, ranks)
-                self._advance(following, {"gradient_norm": norm}, ranks)
-                return
-            rows = ranks.allgather_by_index(self.rows, told, size)
-            outcomes = unpack(rows, sums, task.rollouts, task.common_starts)
-            check_enough(outcomes, self._state.generation, saved=self._recorded)
-            self._clock.lap("gather")
-            with located(f"generation {self._state.generation}"):
-                following, logged = self._update.tell(self._state, draw, outcomes, ranks)
-            dim = self.config.task.behavior_dim
-            nothing = {"behavior_of_mean": np.full(dim, np.nan), "fitness_of_mean": np.array(np.nan)}
-            described = partial(describe, self.config, self._state, draw, outcomes)
-            later = ranks.size == 1 and not self._recorded  # the entropy may take longer than the update: on demand
-            arrays = {} if later else described(ranks)
-            self._advance(following, {**arrays, **nothing, **logged}, ranks, self.config.metric_settings().own_names)
-            self._describe = partial(described, Ranks()) if later else dict  # the loop may be closed by then
+                ended, dim = np.ones(len(self.rows)) if own else told[:, 1], self.config.task.observation_dim
+                sums = sums_of(self.rows, ended, work.observe[self.rows], observations, dim)
+            with located(f"generation {work.state.generation}"):
+                (self._tell_weights if own else self._tell)(work, told, sums, ranks)
 
         with searching(*self.config.folders):
             self._loop.call(job, 60 * self.config.run.stall_minutes)
 
-    def _last_draw(self, caller: str) -> Draw:
-        """Return the draw of the last `ask`."""
-        if self._draw is None:
+    def _tell(self, work: Work, told: Floats, sums: Floats, ranks: Ranks) -> None:
+        """Make the update from the rows of this rank; `told`, `sums`: as `gather` takes them."""
+        evaluated = time.perf_counter()
+        told = self._prepare(told, ranks)
+        outcomes, means = gather(told, sums, np.arange(work.size), work, ranks)
+        check_enough(outcomes, work.state.generation, saved=self._recorded)
+        gathered = time.perf_counter()
+        found = Found(outcomes, means, {"evaluate": evaluated - self._began, "gather": gathered - evaluated})
+        following, logged = self._method.tell(work, found, ranks)
+        arrays = {**arrays_of(work, found), **logged}
+        later = ranks.size == 1 and not self._recorded  # the entropy may take longer than the update: on demand
+        if not later:
+            arrays |= metrics.logged(outcomes, self._method.settings, ranks)
+        self._advance(work, following, arrays, {**found.seconds, "update": time.perf_counter() - gathered}, ranks)
+        self._outcomes = outcomes if later else None
+
+    def _tell_weights(self, work: Work, weights: Floats, sums: Floats, ranks: Ranks) -> None:
+        """Make the update from the weights [N] of all individuals."""
+        evaluated = time.perf_counter()
+        ranks.check_same(weights.tobytes(), "tell: the array of weights")
+        seen = gather_sums(sums, ranks)
+        following, logged = self._method.move(work, weights, seen, work.state.memory, ranks)
+        seconds = {"evaluate": evaluated - self._began, "gather": 0.0, "update": time.perf_counter() - evaluated}
+        self._advance(work, following, logged, seconds, ranks)
+        self._outcomes = None
+
+    def _advance(self, work: Work, following: State, arrays: Arrays, seconds: dict[str, float], ranks: Ranks) -> None:
+        """Seal and commit the generation, and take the next state."""
+        own = self._method.settings.own_names if OWN in arrays else ()
+        record = seal(work, following, arrays, {**seconds, "commit": self._committed}, ranks, own)
+        self._committed = deliver(record, following, self._sinks, ranks)
+        self._state, self._work, self._record = following, None, record
+
+    def _last_work(self, caller: str) -> Work:
+        """Return the work of the last `ask`."""
+        if self._work is None:
             raise TaskError(f"{caller}: expected a call of ask before it")
-        return self._draw
+        return self._work
 
     def _prepare(self, rows: Floats, ranks: Ranks) -> Floats:
         """Learn B from the first outcomes, and open the file; return the rows with B columns for the behaviour."""
@@ -422,16 +445,10 @@ class Strategy:
                     raise TaskError(f"tell: expected behaviours with the same number of components, got {sorted(dims)}")
                 task = msgspec.structs.replace(self.config.task, behavior_dim=dims.pop())
                 self.config = replace(self.config, task=task)
+                self._method = replace(self._method, settings=self.config.metric_settings())
                 self.config.method.try_out(task, self.config.population)
             self._open_file(ranks)
         return rows.reshape(len(rows), LEADING + behavior_columns(self.config.task.behavior_dim, starts))
-
-    def _advance(self, following: State, arrays: Arrays, ranks: Ranks, own_names: Sequence[str] = ()) -> None:
-        """Take the next state, and commit the generation."""
-        self._clock.lap("update")
-        record = Record(self._state.generation, arrays, self._clock.seconds, own_names=tuple(own_names))
-        record, self._commit_seconds = commit(ranks, self._recording.writer, record, following, self._commit_seconds)
-        self._state, self._draw, self._record, self._describe = following, None, record, dict
 
     def close(self, finished: bool | None = None) -> None:
         """Close the run file and leave the loop; called on all ranks, and at the end of the program.
@@ -442,7 +459,8 @@ class Strategy:
         if finished is None:
             finished = getattr(sys, "last_value", None) is None
         try:
-            self._recording.close(self.config, self._state.generation, finished)
+            if self._prepared:
+                close_file(self._prepared, self.config, self._state.generation, finished)
         finally:
             self._loop.close()
             _OPEN.discard(self)

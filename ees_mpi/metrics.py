@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi import spread
-from ees_mpi.outcomes import Bandwidth, Floats, Outcomes
+from ees_mpi.arrays import Bandwidth, Floats
+from ees_mpi.generation import OWN as OWN
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.spread import Scale
 from ees_mpi.strategy import density
 
 BEST = 40  # mutations, as in the paper's few-shot adaptation
-OWN = "objective_value"  # the array of a run file with the values of the user's objectives
 
 # What a metric may need; an error says it in these words.
 MUTATIONS = "mutations; the rows of a MAML run are tasks"

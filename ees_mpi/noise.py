@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Singles
+from ees_mpi.arrays import Singles
 from ees_mpi.ranks import Ranks
 
 BLOCK = 1 << 18

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.arrays import Floats, Singles
 
 HIDDEN = (256, 256)
 HIDDEN_NORM = 1.0

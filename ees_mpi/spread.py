@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.density import WIDEST, kernel_sums
 

@@ -11,7 +11,7 @@ UNUSED_ROOMS = ("analysis", "maml", "strategy.scg", "tasks.gymnasium", "tasks.mu
 UNUSED = {"torch", "matplotlib", "scipy", "gymnasium", "mujoco", "imageio", "PIL", "xarray", "pandas", "mpi4py"}
 CONFIGS = """
 from ees_mpi import cli, config
-from ees_mpi.runs import session
+from ees_mpi.run import session
 from ees_mpi.strategy.objectives import OBJECTIVES
 tasks = [config.load(name).task for name in config.preset_names()]
 sizes = [(task.parameters, task.behavior_dim) for task in (*tasks, config.load("ant-es", ["task.engine=mujoco"]).task)]

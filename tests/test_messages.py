@@ -28,7 +28,7 @@ size = 5000
 """
 MODULE = """
 import gymnasium, numpy as np
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome
 from support.own_tasks import Base
 
 class Short(gymnasium.Env):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from ees_mpi.generation import Outcomes
 from ees_mpi.metrics import METRICS, Sample, Settings
-from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.spread import Scale, directions, saturation
 from ees_mpi.strategy import density

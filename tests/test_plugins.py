@@ -81,7 +81,7 @@ WRONG = [
     ("A task", "def open(self, seed)", "def close_(self)", "throwing:Throw: expected a class with parameters, behavi"),
     ("A task", "import math\n", "import maths\n", "importing it raised ModuleNotFoundError: No module named 'maths'"),
     ("A task", "= 2, 1", "= 2, 1; observation_dim = property(lambda self: self.a)", "observation_dim raised Attri"),
-    ("A task", "(landed,)", "(landed, 1.0)", "a behaviour of shape (2,); expected ees_mpi.outcomes.Outcome with (1,"),
+    ("A task", "(landed,)", "(landed, 1.0)", "a behaviour of shape (2,); expected ees_mpi.generation.Outcome with (1,"),
     ("A policy", "self.scale * np", "np.zeros(3) + np", "linear:Linear: act() returned the shape (3,); expected (1,)"),
     ("A policy", "self.scale * np", "'far'; np", "linear:Linear: act() returned no vector of numbers: could not conv"),
     ("A policy", "0.1 * generator.standard_normal(self.count)", "'far'", "Linear: initial() raised ValueError: could"),

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binomtest, norm
 from theorem import Flipping, Shallow, bounds, build, count_flips, flipping, grid
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 
 
 def wave(x: Floats) -> Floats:

@@ -4,18 +4,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.small_runs import job_of, trained
+from support.small_runs import advanced, trained
 
 import ees_mpi
 from ees_mpi.config import Config, load
 from ees_mpi.errors import TaskError
-from ees_mpi.generation.state import State, first_state
+from ees_mpi.generation import Found, Outcomes, State
 from ees_mpi.noise import NoiseTable
-from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
+from ees_mpi.run.parts import evolution_of, first_state, open_parts
 from ees_mpi.tasks.interference import OPTIMUM
-from ees_mpi.training import train
-from ees_mpi.update import Update
 
 SPECIES = ("population.name=mixture", "population.components=4", "objective.name=novelty", "objective.neighbors=2")
 
@@ -23,10 +21,10 @@ SPECIES = ("population.name=mixture", "population.components=4", "objective.name
 @pytest.mark.parametrize("more", [(), SPECIES])
 @pytest.mark.parametrize("optimizer", ["ascent", "adam"])
 def test_advance_changes_nothing_in_place(optimizer: str, more: Sequence[str], tiny: Callable[..., Config]) -> None:
-    job = job_of(tiny("interference-maxvar", f"optimizer.name={optimizer}", *more))
-    state = first_state(job.config)
+    config = tiny("interference-maxvar", f"optimizer.name={optimizer}", *more)
+    state = first_state(config)
     digest = state.digest()
-    record, following = job.advance(state)
+    record, following = advanced(*open_parts(config, Ranks()), state)
     assert state.digest() == digest
     assert following.generation == 1 and record.generation == 0
     np.testing.assert_array_equal(record.arrays["mean"], state.mean)
@@ -58,13 +56,13 @@ def test_the_digest_sees_every_part_of_the_state() -> None:
 
 def test_observations_are_not_normalised_before_there_are_any() -> None:
     state = State(0, {"mean": np.zeros((1, 1), np.float32)}, {}, np.zeros(7))
-    mean, std = state.observation_mean_std()
+    mean, std = state.statistics
     assert (mean == 0).all() and (std == 1).all() and len(mean) == 3
 
 
 def test_observation_variance_is_floored() -> None:
     state = State(0, {"mean": np.zeros((1, 1), np.float32)}, {}, np.array([4.0, 8.0, 4.0, 16.0, 8.0]))
-    mean, std = state.observation_mean_std()
+    mean, std = state.statistics
     np.testing.assert_allclose(mean, [2.0, 1.0])
     np.testing.assert_allclose(std, [0.1, 1.0])
 
@@ -76,16 +74,16 @@ def fast_means(config: Config, generations: int) -> list[float]:
     holds the two equal.
     """
     noise, ranks = NoiseTable(config.noise_seed, config.noise.size, Ranks()), Ranks()
-    update, state, means = Update.of(config, noise), first_state(config), []
+    method, state, means = evolution_of(config, noise), first_state(config), []
     table, nothing = noise.row(0, noise.size), np.zeros((0, 1))
     whole = np.ones(config.population.size, np.int64)
     for _ in range(generations):
         means.append(float(state.mean[0, 0]))
-        drawn = update.ask(state)
-        x = state.mean[0] + np.float32(config.population.std) * drawn.sign * table[drawn.offset]
+        work = method.ask(state)
+        x = state.mean[0] + np.float32(config.population.std) * work.draw.sign * table[work.draw.offset]
         behavior = 5.0 * np.sin(np.float64(x) / 5.0) * np.sin(20.0 * np.float64(x))
         outcomes = Outcomes(behavior[:, None], behavior, whole, whole > 0, nothing)
-        state, _ = update.tell(state, drawn, outcomes, ranks)
+        state, _ = method.tell(work, Found(outcomes, outcomes, {}), ranks)
     return means
 
 
@@ -115,4 +113,4 @@ def test_both_variants_find_the_most_evolvable_genome(preset: str, seed: int, si
 def test_a_step_that_is_not_finite_is_one_error_and_no_warning(optimizer: str, tiny: Callable[..., Config]) -> None:
     config = tiny("interference-maxvar", f"optimizer.name={optimizer}", "optimizer.lr=1e308")
     with pytest.raises(TaskError, match=r"generation 0 is not finite, and was not committed; optimizer\.lr"):
-        train(job_of(config), first_state(config), None)
+        trained(config)

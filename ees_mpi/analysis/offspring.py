@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi.arrays import Floats
 from ees_mpi.errors import RunFileError
-from ees_mpi.outcomes import Floats
 from ees_mpi.run.file import Run
 from ees_mpi.tasks.gymnasium.behaviors import chosen_of, parts_of
 from ees_mpi.tasks.locomotion import along

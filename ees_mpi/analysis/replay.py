@@ -16,25 +16,24 @@ import numpy as np
 from ees_mpi.analysis import video
 from ees_mpi.analysis.offspring import extremes, positions
 from ees_mpi.analysis.together import Scene, balls
+from ees_mpi.arrays import Floats
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.commands.info import task_name
 from ees_mpi.commands.offspring import on_cpu, sample
 from ees_mpi.commands.requests import ReplayRequest, SampleRequest
-from ees_mpi.commands.verify import differences, repeat
-from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts
+from ees_mpi.commands.verify import differences
+from ees_mpi.errors import ConfigError, RunFileError, VerifyError, before_rollouts, located
 from ees_mpi.files import check_writable
-from ees_mpi.generation.packing import pack
-from ees_mpi.generation.reevaluation import Repeated, as_logged
-from ees_mpi.generation.rollouts import outcome_of
-from ees_mpi.generation.state import State
-from ees_mpi.outcomes import Floats
+from ees_mpi.generation import Outcomes
+from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
+from ees_mpi.run.again import logged_mean, logged_outcomes, stored_work, work_of_mean
+from ees_mpi.run.evaluators import CpuEvaluator
 from ees_mpi.run.file import Run, is_study, open_run, tell_missing
-from ees_mpi.runs.progress import Counter
-from ees_mpi.tasks.rollouts import Drawable, Limbed, Placed, Rollouts, View
+from ees_mpi.run.progress import Counter
+from ees_mpi.tasks.rollouts import Drawable, Limbed, Placed, View
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
-LOGGED = 3  # columns of a `Repeated` row in front of the behavior: valid, length, fitness
 MUTATIONS = 8  # of a policy
 MAX_TOGETHER = 64
 SCENE = (640, 420)  # pixels
@@ -111,36 +110,42 @@ class Replayed:
     """The result of one replay."""
 
     choice: Choice
-    again: Repeated
+    logged: Outcomes | None  # None: the file has no outcome to compare with
+    again: Outcomes  # of one
     explained: list[str]  # differences between the machines that can change bits
 
     @property
-    def compared(self) -> bool:
-        """Return whether the file has an outcome to compare with."""
-        return not np.isnan(self.again.logged[1])
+    def same(self) -> bool:
+        """Return whether every bit is that of the file, if it has any."""
+        return self.logged is None or self.logged.bits(0) == self.again.bits(0)
+
+    @property
+    def first(self) -> Floats:
+        """The behaviour [B] from the first start."""
+        return self.again.behavior[0] if self.again.by_start is None else self.again.by_start[0, 0]
 
     def line(self) -> str:
         """Return the result as a sentence."""
-        valid, length, fitness, *behavior = self.again.evaluated
-        shown = _numbers(behavior) if valid else "not finite"
-        steps = f"{int(length)} steps"
-        if (by_start := self.again.by_start) is not None:  # the first is the one that a film shows
-            shown += f", the mean of {len(by_start)} starts (from the first: {_numbers(by_start[0])})"
+        again, by_start = self.again, self.again.by_start
+        shown = _numbers(again.behavior[0]) if again.valid[0] else "not finite"
+        steps = f"{again.length[0]} steps"
+        if by_start is not None:  # the first is the one that a film shows
+            shown += f", the mean of {by_start.shape[1]} starts (from the first: {_numbers(by_start[0, 0])})"
             steps += " in all"
-        text = f"{self.choice.title}: behaviour {shown}; fitness {fitness:.6g}; {steps}"
+        text = f"{self.choice.title}: behaviour {shown}; fitness {again.fitness[0]:.6g}; {steps}"
         there = "its first evaluation" if self.choice.new else "the file"
-        if not self.compared:
+        if self.logged is None:
             return f"{text}: the file has no evaluation of it to compare with"
-        if self.again.same:
+        if self.same:
             return text if self.choice.new else f"{text}: the same bits as in the file"
-        if not self.again.same_by_start:
+        if replace(self, logged=replace(self.logged, by_start=by_start)).same:
             return f"{text}: OTHER BITS from one of its starts than in {there}"
-        apart = float(np.linalg.norm(self.again.evaluated[LOGGED:] - self.again.logged[LOGGED:]))
-        logged = ", ".join(f"{value:.17g}" for value in self.again.logged[LOGGED:])
+        apart = float(np.linalg.norm(again.behavior[0] - self.logged.behavior[0]))
+        logged = ", ".join(f"{value:.17g}" for value in self.logged.behavior[0])
         return f"{text}: OTHER BITS than in {there}, which has behaviour {logged}; the distance is {apart:.4g}"
 
 
-def _numbers(values: Sequence[float] | Floats) -> str:
+def _numbers(values: Floats) -> str:
     return ", ".join(f"{value:.6g}" for value in values)
 
 
@@ -195,15 +200,16 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
         choices = [replace(choice, new=bool(request.mutations)) for choice in choose(run, request)]
         size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
         with closing(_opened(run, request, size)) as actor:
+            player = Player(run, actor)
             if request.video:
                 in_scene, step = request.together or isinstance(actor, Limbed), actor.step_seconds
                 every = max(1, round(request.speed / (FPS[request.video.suffix.lower()] * step)))
                 last = math.inf if request.seconds is None else request.seconds / step
                 with Counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
-                    recorded = [record(run, actor, choice, every, in_scene, last, bar.update) for choice in choices]
+                    recorded = [player.record(choice, every, in_scene, last, bar.update) for choice in choices]
                 replayed = [result for _, result in recorded]
             else:
-                replayed = [evaluate(run, actor, choice) for choice in choices]
+                replayed = [player.evaluate(choice) for choice in choices]
         if request.video and place:
             sheet: video.Sheet | Scene
             if in_scene:
@@ -216,7 +222,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
             say(f"{request.video}: {sheet.count} frames of {sheet.width} x {sheet.height}, {fps:.3g} a second")
     for result in replayed:
         say(result.line())
-    different = [result for result in replayed if result.compared and not result.again.same]
+    different = [result for result in replayed if not result.same]
     if request.mutations and not different:
         say("each was evaluated twice, with the same bits")
     if different and all(result.explained for result in different):
@@ -228,29 +234,6 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
             f"{path}: {len(different)} of {len(replayed)} replayed gave other bits than the file has, though this "
             "machine computes like the one that wrote it: the file or the code has changed"
         )
-
-
-def evaluate(run: Run, evaluator: Rollouts, choice: Choice) -> Replayed:
-    """Evaluate one individual, or a mean, again."""
-    g, i = choice.generation, choice.individual
-    again = repeat(run, evaluator, g, i) if i is not None else _repeat_mean(run, evaluator, g, choice.component)
-    return Replayed(choice, again, [] if again.same else differences(run, g))
-
-
-def _repeat_mean(run: Run, evaluator: Rollouts, g: int, component: int) -> Repeated:
-    """Evaluate a mean; the file has the outcome of the first mean if it was evaluated during training."""
-    if g == run.generations:
-        state = State.from_arrays(run.state_arrays())
-        mean, statistics = state.mean[component], state.observation_mean_std()
-    else:
-        mean, statistics = run["mean"][g][component], run.observation_statistics(g)
-    parameters, size = np.ascontiguousarray(mean), run.config.population.size
-    outcome = outcome_of(evaluator, run.config, g, size, parameters, statistics, False)
-    row = as_logged(pack([outcome], run.config.task.behavior_dim))
-    if g == run.generations or component or not np.isfinite(run["fitness_of_mean"][g]):
-        return Repeated(np.full(len(row), np.nan), row, by_start=outcome.by_start)
-    known = np.array([1.0, row[1], run["fitness_of_mean"][g], *run["behavior_of_mean"][g]])  # no length logged
-    return Repeated(known, row, by_start=outcome.by_start)
 
 
 def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
@@ -325,21 +308,45 @@ class Recorder:
 Recorded = tuple[list[Any], Replayed]  # pictures, limbs or places; and the result
 
 
-def record(
-    run: Run,
-    actor: Any,
-    choice: Choice,
-    every: int,
-    in_scene: bool,
-    last: float = math.inf,
-    tick: Callable[[int], object] = lambda steps: None,
-) -> Recorded:
-    """Replay one policy, and keep each so many-th step of its first rollout."""
-    recorder = Recorder(actor, every, in_scene, last, tick)
-    actor.on_step = recorder.on_step
-    result = evaluate(run, actor, choice)
-    recorder.end()
-    return recorder.frames, result
+class Player:
+    """Evaluates individuals and means of a run again, with rollouts that are open: in front of a camera for example."""
+
+    def __init__(self, run: Run, actor: Any):
+        config = run.config
+        noise = Noise(config.noise_seed, config.noise.size)
+        run.check_noise(noise)
+        self._run, self.actor, self._evaluator = run, actor, CpuEvaluator(config, noise, Ranks(), actor)
+
+    def evaluate(self, choice: Choice) -> Replayed:
+        """Evaluate one individual, or a mean, again."""
+        run, g, index = self._run, choice.generation, choice.individual
+        logged: Outcomes | None = None
+        with located(f"generation {g}"):
+            if index is not None:
+                again = self._evaluator.evaluate(stored_work(run, g), np.array([index])).outcomes
+                logged = logged_outcomes(run, g).at(np.array([index]))
+            else:
+                work = work_of_mean(run, g, choice.component)
+                again = self._evaluator.evaluate(work, np.array([work.size])).means
+                if not choice.component:
+                    logged = logged_mean(run, g, again)
+        result = Replayed(choice, logged, again, [])
+        return result if result.same else replace(result, explained=differences(run, g))
+
+    def record(
+        self,
+        choice: Choice,
+        every: int,
+        in_scene: bool,
+        last: float = math.inf,
+        tick: Callable[[int], object] = lambda steps: None,
+    ) -> Recorded:
+        """Replay one policy, and keep each so many-th step of its first rollout."""
+        recorder = Recorder(self.actor, every, in_scene, last, tick)
+        self.actor.on_step = recorder.on_step
+        result = self.evaluate(choice)
+        recorder.end()
+        return recorder.frames, result
 
 
 def scene(run: Run, recorded: Sequence[Recorded], seconds: float, size: tuple[int, int]) -> Scene:
@@ -366,13 +373,13 @@ def which_start(run: Run) -> str:
 
 def _film_of(run: Run, shots: Sequence[video.Shot], result: Replayed) -> video.Film:
     """Return the film of one policy; of a task that is no robot, the caption has the behaviour and the std."""
-    choice, valid = result.choice, result.again.evaluated[0]
+    choice, valid = result.choice, result.again.valid[0]
     g, title = choice.generation, choice.title + which_start(run)
     if g < run.generations and run.device(g) == "cuda":
         title += " (on the CPU)"  # another rollout than the one that was logged
     if run.config.task.begins_at_origin:
         return video.Film(title, shots)
-    behavior = result.again.first
+    behavior = result.first
     shown = ", ".join(f"{value:.4g}" for value in behavior[:3]) + (", ..." if len(behavior) > 3 else "")
     std = ""
     if choice.individual is not None:

@@ -24,14 +24,13 @@ from ees_mpi.analysis.labels import PHASES, differing, group_names, label, run_n
 from ees_mpi.analysis.numbers.heritability import describe
 from ees_mpi.analysis.numbers.selection import scales, series, titles
 from ees_mpi.analysis.numbers.tables import number
-from ees_mpi.analysis.replay import LOGGED, Choice, Replayed, evaluate, film, record, scene
+from ees_mpi.analysis.replay import Choice, Player, Replayed, film, scene
+from ees_mpi.arrays import Floats
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import summarize, task_name
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
-from ees_mpi.generation.rollouts import has_one_start
-from ees_mpi.outcomes import Floats
 from ees_mpi.run.file import Run, is_study, open_run, tell_missing
 from ees_mpi.tasks.interference import OPTIMUM, Interference
 from ees_mpi.tasks.rollouts import Drawable, Limbed, View
@@ -164,10 +163,10 @@ def _starts(runs: Sequence[Run]) -> str:
 def _whose_starts(config: Config) -> str:
     """Return which individuals have their starts in common."""
     task, count = config.task, f"{config.task.rollouts} start{'s' * (config.task.rollouts > 1)}"
-    if has_one_start(config):
+    if task.rollouts == 1 and task.rule_of_starts == "fixed":
         return "all rollouts have the same start"
     if task.common_starts:
-        return f"all individuals{' of a generation' * (task.starts == 'common')} have the same {count}"
+        return f"all individuals{' of a generation' * (task.rule_of_starts == 'common')} have the same {count}"
     in_pairs = task.starts == "own" and config.population.antithetic
     return f"each {'antithetic pair' if in_pairs else 'individual'} has {count} of its own"
 
@@ -318,7 +317,8 @@ def _extremes(run: Run) -> str:
 def _scene(run: Run, actor: Limbed, choices: Sequence[Choice]) -> tuple[str, str]:
     """Return a picture of all robots at their ends, with their trails, and the numbers of each."""
     every = max(1, run.config.task.steps // TRAIL)
-    recorded = [record(run, actor, choice, every, in_scene=True) for choice in choices]
+    player = Player(run, actor)
+    recorded = [player.record(choice, every, in_scene=True) for choice in choices]
     image = charts.png(scene(run, recorded, every * actor.step_seconds, SCENE).last())
     figures = [_figure(run, choice, result) for choice, (_, result) in zip(choices, recorded, strict=True)]
     return f'<img class="scene" src="{image}" alt="the robots and their trails">', "".join(figures)
@@ -326,9 +326,9 @@ def _scene(run: Run, actor: Limbed, choices: Sequence[Choice]) -> tuple[str, str
 
 def _pictures(run: Run, actor: Drawable, choices: Sequence[Choice]) -> tuple[str, str]:
     """Return the picture of each at the end of its (last) rollout, with its numbers."""
-    figures = ""
+    figures, player = "", Player(run, actor)
     for choice in choices:
-        result = evaluate(run, actor, choice)
+        result = player.evaluate(choice)
         figures += _figure(run, choice, result, charts.png(actor.picture()))
     several = run.config.task.rollouts > 1
     return "<p class='faint'>The pictures show the end of the last of these starts.</p>" * several, figures
@@ -340,10 +340,10 @@ def _figure(run: Run, choice: Choice, result: Replayed | None = None, image: str
     if choice.individual is not None:
         behavior = offspring.positions(run, choice.generation)[choice.individual].tolist()
     if result is not None:
-        behavior = behavior or result.again.evaluated[LOGGED:][-run.metric_settings.axes :].tolist()
+        behavior = behavior or result.again.behavior[0, -run.metric_settings.axes :].tolist()
         expected = f", to be expected: {'; '.join(result.explained)}" if result.explained else ""
-        bits = "same bits when replayed" if result.again.same else f"OTHER bits when replayed{expected}"
-        bits = f"<br><span class='faint'>{html.escape(bits)}</span>" if result.compared else ""
+        bits = "same bits when replayed" if result.same else f"OTHER bits when replayed{expected}"
+        bits = f"<br><span class='faint'>{html.escape(bits)}</span>" if result.logged is not None else ""
     picture = f'<img src="{image}" alt="{choice.name} at the end of its rollout">' if image else ""
     axes = ("x\u00a0", "y\u00a0") if offspring.has_positions(run) else ("",) * 4
     shown = ", ".join(f"{axis}{value:.4g}" for axis, value in zip(axes, behavior, strict=False))

@@ -13,10 +13,10 @@ from ees_mpi.analysis.figures.positions import MAX_DRAWN, limits
 from ees_mpi.analysis.figures.style import PLAIN, Axes, Figure, whole_numbers
 from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.offspring import axis_names, has_positions, positions
+from ees_mpi.arrays import Floats
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import scipy_stats
 from ees_mpi.metrics import in_table
-from ees_mpi.outcomes import Floats
 from ees_mpi.run.arrays import BY_START
 from ees_mpi.run.file import Run
 

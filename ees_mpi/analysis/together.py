@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ees_mpi.analysis.video import packages
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.tasks.rollouts import Pixels
 
 Color = tuple[int, int, int]

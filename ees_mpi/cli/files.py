@@ -162,7 +162,7 @@ def config(
     from ees_mpi.config import keys as listing
     from ees_mpi.registry import flat
     from ees_mpi.registry.toml import source_of
-    from ees_mpi.runs.start import load
+    from ees_mpi.run.start import load
 
     if source is None and not keys:
         raise ConfigError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")

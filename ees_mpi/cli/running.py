@@ -36,13 +36,12 @@ def resume(
 ) -> None:
     """Continue a run from its last committed generation."""
     ranks.note_stops()
-    from ees_mpi.runs.session import run_session
-    from ees_mpi.runs.start import reopen, stall_minutes
+    from ees_mpi.run import start
+    from ees_mpi.run.session import run_session
 
-    prepare = partial(reopen, path_of(run), generations, force, trust=trust)
-    limit = partial(stall_minutes, path_of(run))
+    read, prepare = partial(start.read, path_of(run)), partial(start.resumed, path_of(run), generations, force, trust)
     curves = Path(tensorboard).absolute() if tensorboard else None
-    ranks.run(partial(run_session, prepare_run=prepare, stall_minutes=limit, max_hours=max_hours, curves=curves))
+    ranks.run(partial(run_session, read=read, prepare=prepare, max_hours=max_hours, curves=curves))
 
 
 @command(on_ranks=True)
@@ -199,7 +198,7 @@ def _plan(
 ) -> None:
     from ees_mpi.commands import plan
     from ees_mpi.config import load
-    from ees_mpi.runs.broadcast import read_on_root
+    from ees_mpi.run.broadcast import read_on_root
 
     def read() -> dict[str, object]:
         nodes = plan.nodes_of(most, ranks_per_node, world, asked=sbatch)

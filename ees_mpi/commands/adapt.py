@@ -8,30 +8,30 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi import machine
+from ees_mpi.arrays import Arrays, Singles
 from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.export import check_policy, write_policy
-from ees_mpi.commands.offspring import Parent, check_target, draw, gather, offspring, offspring_of, parent_of_run
+from ees_mpi.commands.offspring import Parent, check_target, draw, evaluate_offspring, offspring, parent_of_run
 from ees_mpi.commands.requests import AdaptRequest, changes_of, check_same
 from ees_mpi.commands.shelf import output_beside
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, collective
 from ees_mpi.files import replaced
-from ees_mpi.generation.evaluation import Evaluation, from_starts
-from ees_mpi.generation.results import AdaptedPolicy
-from ees_mpi.generation.rollouts import has_one_start
-from ees_mpi.outcomes import Singles
+from ees_mpi.generation import NOBODY, Draw, Work
+from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
-from ees_mpi.runs.progress import CountedOutcomes
-from ees_mpi.runs.starting_point import StartingPoint
+from ees_mpi.run.evaluators import Evaluator, counting, open_evaluator
+from ees_mpi.run.parts import study_work
+from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store.reader import format_of, read_arrays
 from ees_mpi.store.writer import write_arrays
 from ees_mpi.tasks.base import Task
@@ -76,6 +76,16 @@ class Adaptation:
         return f"<Adaptation {self.path}: {direction:g} degrees, mean fitness {mean:.4g} of {len(self.fitness)}>"
 
 
+class AdaptedPolicy(NamedTuple):
+    """A policy that was adapted to a direction, before it is scored."""
+
+    parameters: Singles  # [D]
+    how: str  # "mutation" or "gradient", for the file
+    attributes: Mapping[str, Any]
+    groups: Mapping[str, Arrays]
+    sentence: str  # with {direction}
+
+
 def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     """Adapt a run with its method, score the result, and write an adaptation file; return its path."""
     check_same(ranks, request, "direction", "evaluations", "settings")
@@ -98,16 +108,16 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         if across(angle, task.behavior_dim // records):
             raise ConfigError(f"--direction {direction}: the behaviour has one number; expected left or right")
         task = _from_one_start(task.toward(angle)) if one_start else task.toward(angle)
-    config, evaluation = replace(parent.config, task=task), None
+    config = replace(parent.config, task=task)
     if config.method.name == "maml":
-        from ees_mpi.maml.training import by_gradient  # imports torch
-
-        ranks.check_alike(machine.fingerprint(torch=True))
-        state = replace(parent.state, moments=parent.inherited)
-        adapted = by_gradient(ranks, config, state, parent.about["generation"])
+        adapted = _by_gradient(ranks, parent, config)
+        evaluator = open_evaluator(config, Noise(config.noise_seed, config.noise.size), ranks, "cpu")
     else:
-        adapted, evaluation = _by_mutation(ranks, parent, config)
-    scores = score(ranks, parent, task, adapted.parameters, evaluation, request.evaluations)
+        drawn, noise = draw(ranks, parent, "adapt", parent.about["generation"])
+        evaluator = open_evaluator(config, noise, ranks)
+        adapted = _by_mutation(ranks, parent, config, drawn, noise, evaluator)
+    with closing(evaluator):
+        scores = score(ranks, parent, config, adapted.parameters, evaluator, request.evaluations)
     with ranks.together():
         if ranks.is_root:
             code = machine.own_code(sources(parent.config.to_toml()))
@@ -143,12 +153,12 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
 
 
 def _write_policy(out: Path, task: PolicyTask, parent: Parent, adapted: AdaptedPolicy) -> None:
-    """Write the adapted parameters as an exported policy; MAML adapts what the run passes on, too."""
+    """Write the adapted parameters as an exported policy; MAML has adapted what else it learned, too."""
     state, config, about = parent.state, parent.config, parent.about
-    others = {name: array for name, array in state.learned.items() if name != "mean"}
-    inherited = {name: adapted.groups.get("policy", {}).get(name, array) for name, array in parent.inherited.items()}
+    policy = adapted.groups.get("policy", {})
+    others = {name: policy.get(name, array) for name, array in state.learned.items() if name != "mean"}
     std, text = parent.own_std or config.population.std, config.to_toml()
-    start = StartingPoint(state.mean, state.observations, std, inherited, about, config=text, learned=others)
+    start = StartingPoint(state.mean, state.observations, std, about, config=text, learned=others)
     write_policy(out, task, start, adapted.parameters, about["training_steps"])
 
 
@@ -180,14 +190,35 @@ def _to_adapt(config: Config, request: AdaptRequest, one_start: bool) -> Config:
     return config
 
 
-def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[AdaptedPolicy, Evaluation]:
-    """Return the mutation that goes farthest in the direction of the task; the evaluation is used for scoring, too."""
-    drawn, noise = draw(ranks, parent, "adapt", parent.about["generation"])
-    evaluation = Evaluation(config, noise, ranks)
-    outcomes = offspring_of(evaluation, parent.state.learned, drawn, parent.statistics)
+def _by_gradient(ranks: Ranks, parent: Parent, config: Config) -> AdaptedPolicy:
+    """Return the policy of a MAML run after the adaptation step on a batch of rollouts."""
+    from ees_mpi.maml.evaluators import adapt  # imports torch
+    from ees_mpi.maml.rollouts import maml_of
+
+    ranks.check_alike(machine.fingerprint(torch=True))
+    theta, before = adapt(ranks, config, parent.state, parent.about["generation"])
+    settings, split = maml_of(config), parent.state.mean.shape[1]
+    return AdaptedPolicy(
+        theta[:split].copy(),
+        "gradient",
+        {"adaptation_lr": settings.adaptation_lr, "adaptation_steps": int(before.length.sum())},
+        {
+            "rollouts": {"fitness": before.rewards[0].sum(1).numpy(), "behavior": before.final[0].numpy()},
+            "policy": {"mean": theta[:split].copy(), "log_std": theta[split:].copy()},
+        },
+        f"{settings.rollouts} rollouts went {before.total.item():.3f} towards {{direction}} before the gradient step",
+    )
+
+
+def _by_mutation(
+    ranks: Ranks, parent: Parent, config: Config, drawn: Draw, noise: Noise, evaluator: Evaluator
+) -> AdaptedPolicy:
+    """Return the mutation that goes farthest in the direction of the task."""
+    work = study_work(config, parent.state, parent.statistics, drawn, with_mean=False)
+    outcomes = evaluate_offspring(evaluator, work, ranks).outcomes
     best = int(np.argmax(np.where(outcomes.valid, outcomes.fitness, -np.inf)))
     chosen = _how_chosen(config)
-    adapted = AdaptedPolicy(
+    return AdaptedPolicy(
         config.population.individual(parent.state.learned, drawn, best, noise),
         "mutation",
         {
@@ -201,35 +232,31 @@ def _by_mutation(ranks: Ranks, parent: Parent, config: Config) -> tuple[AdaptedP
         f"best of {config.population.size} mutations, chosen {chosen}, went {outcomes.fitness[best]:.3f} towards "
         "{direction}",
     )
-    return adapted, evaluation
 
 
 def _how_chosen(config: Config) -> str:
     """Return the starts by which mutations are compared."""
-    count = config.task.rollouts
-    if has_one_start(config) or (count == 1 and config.task.common_starts):
+    count, common = config.task.rollouts, config.task.rule_of_starts != "own"
+    if count == 1 and common:
         return "from one start"
-    own = "" if config.task.common_starts else "own "
+    own = "" if common else "own "
     return f"by the mean of {count} {own}starts" if count > 1 else "from one own start each"
 
 
 def score(
-    ranks: Ranks, parent: Parent, task: Task, parameters: Singles, evaluation: Evaluation | None, evaluations: int
+    ranks: Ranks, parent: Parent, config: Config, parameters: Singles, evaluator: Evaluator, evaluations: int
 ) -> dict[str, NDArray[Any]]:
-    """Return the outcomes of the adapted parameters from other starts; `evaluation`: None: on CPUs."""
-    seeds = [task.start_seed(parent.config.run.seed) + 1 + number for number in range(evaluations)]
-    with closing(CountedOutcomes(ranks, evaluations, "scoring", "rollout")) as scores:
-        if evaluation and evaluation.device == "cuda":
-            evaluation.from_starts(parameters, seeds, parent.statistics, scores)
-        else:
-            from_starts(ranks, task, parameters, seeds, parent.statistics, scores)
-        if evaluation:
-            evaluation.close()
-    scored = gather(ranks, list(scores.values()), parent.config, evaluations)
+    """Return the outcomes of the adapted parameters from other starts: they are the mean of work that draws nobody."""
+    first, state = config.task.start_seed(config.run.seed) + 1, parent.state
+    seeds = np.arange(first, first + evaluations)
+    adapted = replace(state, learned={**state.learned, "mean": parameters[None]})
+    work = Work(adapted, parent.statistics, NOBODY, seeds[:, None], np.zeros(evaluations, np.bool_))
+    with counting(evaluator, ranks, evaluations, "scoring", "rollout"):
+        scored = evaluator.evaluate(work).means
     if not scored.size:
         raise collective(TaskError(f"none of {evaluations} evaluations of the adapted policy is valid"))
     fitness = np.where(scored.valid, scored.fitness, np.nan)
-    return {"fitness": fitness, "behavior": scored.behavior, "reset_seed": np.array(seeds)}
+    return {"fitness": fitness, "behavior": scored.behavior, "reset_seed": seeds}
 
 
 def is_adaptation(path: Path) -> bool:

@@ -30,10 +30,10 @@ def train(request: TrainRequest) -> "Run":
     `max_hours` raise an Interrupted.
     """
     from ees_mpi.commands.train import job_of
-    from ees_mpi.runs.session import Callback
+    from ees_mpi.run.sinks import UserSink
 
-    callback = Callback(request.on_generation)  # on all ranks, because they check together whether it has raised
-    work, by_keyboard = job_of(request, callback), False
+    watch = UserSink(request.on_generation) if request.on_generation else None
+    work, by_keyboard = job_of(request, watch), False
 
     def job(world: "ranks.Ranks") -> "Run":
         nonlocal by_keyboard
@@ -47,11 +47,12 @@ def train(request: TrainRequest) -> "Run":
     try:
         return ranks.call("train", job, trains=True)
     except Interrupted as error:
-        if not by_keyboard and not callback.error:
+        failed = watch.error if watch else None
+        if not by_keyboard and not failed:
             raise
         message = str(error)
     # Raised here, so that the traceback does not show the Interrupted as well.
-    raise callback.error or KeyboardInterrupt(message)
+    raise failed or KeyboardInterrupt(message)
 
 
 @function(SampleRequest)
@@ -105,7 +106,7 @@ def load_config(
 
     trust: the config may run code that a run file or policy names, as with `open_run`
     """
-    from ees_mpi.runs.start import load
+    from ees_mpi.run.start import load
 
     path = file_name("config", source) if isinstance(source, str) else source
     return load(source_of(path), settings_of(settings), trust)

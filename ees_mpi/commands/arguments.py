@@ -19,7 +19,7 @@ from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import NO_RUN, ConfigError, RunFileError, TrustError
 from ees_mpi.files import check_no_folder
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
-from ees_mpi.runs.computing import computing
+from ees_mpi.run.computing import computing
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -323,10 +323,11 @@ def run_file() -> Finding:
     import h5py
 
     from ees_mpi.config import load
-    from ees_mpi.generation.state import first_state
     from ees_mpi.run.file import open_run
+    from ees_mpi.run.loop import loop
+    from ees_mpi.run.parts import first_state, open_parts
+    from ees_mpi.run.sinks import committing
     from ees_mpi.run.writing import create
-    from ees_mpi.training import EvolutionJob, train
 
     small = ["population.size=4", "noise.size=5000", "run.generations=3", "run.fold_minutes=1e-9"]
     config, versions = load("interference-maxent", small), f"{h5py.version.hdf5_version}, h5py {h5py.version.version}"
@@ -335,7 +336,7 @@ def run_file() -> Finding:
         path = Path(folder) / "run.h5"
         try:
             with closing(create(path, config, state.arrays())) as writer:
-                train(EvolutionJob.open(config, Ranks()), state, writer)
+                loop(*open_parts(config, Ranks()), state, 3, [committing(writer)], Ranks())
             with h5py.File(path) as file, open_run(path) as run:
                 same = [file["generations"][name][:].tobytes() == run[name][:].tobytes() for name in run]
                 sound = run.complete and all(same)

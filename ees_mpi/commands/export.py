@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi.arrays import Singles
 from ees_mpi.commands.arguments import check_committed, counted
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_new, check_writable, written
-from ees_mpi.metrics import OWN
-from ees_mpi.outcomes import Singles
+from ees_mpi.generation import OWN
 from ees_mpi.policies import MLP, parameter_count
+from ees_mpi.run import starting_point
 from ees_mpi.run.file import Run
-from ees_mpi.runs import starting_point
-from ees_mpi.runs.starting_point import StartingPoint
+from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.tasks.base import Task
 from ees_mpi.tasks.locomotion import PolicyTask
 

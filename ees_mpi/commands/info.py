@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import tomli_w
 
+from ees_mpi.arrays import Floats
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.config import FREE_ON_RESUME, Config
 from ees_mpi.errors import ConfigError
-from ees_mpi.generation.state import State
+from ees_mpi.generation import State
 from ees_mpi.metrics import in_table
-from ees_mpi.outcomes import Floats
 from ees_mpi.registry import flat, unknown
 from ees_mpi.run.file import Run, is_study, missing, open_run, starting_note
-from ees_mpi.runs.starting_point import steps_until
+from ees_mpi.run.starting_point import steps_until
 from ees_mpi.store import lock
 from ees_mpi.store.files import damage_reported
 from ees_mpi.terminal import clock

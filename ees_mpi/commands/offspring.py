@@ -17,7 +17,8 @@ import msgspec
 import numpy as np
 
 from ees_mpi import config as configs
-from ees_mpi import machine, terminal
+from ees_mpi import machine, metrics, terminal
+from ees_mpi.arrays import Arrays, Floats
 from ees_mpi.commands import shelf
 from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, changes_of, check_same, policy_of
@@ -26,23 +27,19 @@ from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts
 from ees_mpi.files import check_folder, check_new, check_writable, replaced
 from ees_mpi.foreign import policy_fit
 from ees_mpi.foreign.policy_files import PolicySource
-from ees_mpi.generation.evaluation import Evaluation, Work
-from ees_mpi.generation.packing import pack, unpack
-from ees_mpi.generation.results import Clock, Record, describe, uses_torch, with_times
-from ees_mpi.generation.rollouts import Statistics
-from ees_mpi.generation.state import State
+from ees_mpi.generation import OWN, Draw, Found, Outcomes, Record, State, Work
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.outcomes import Arrays, Draw, Outcome, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
-from ees_mpi.run import writing
+from ees_mpi.run import starting_point, writing
+from ees_mpi.run.broadcast import read_config, read_on_root
+from ees_mpi.run.evaluators import Evaluator, counting, open_evaluator
 from ees_mpi.run.file import check_ours
-from ees_mpi.runs import starting_point
-from ees_mpi.runs.broadcast import read_on_root, set_limit
-from ees_mpi.runs.progress import CountedOutcomes
-from ees_mpi.runs.starting_point import StartingPoint
+from ees_mpi.run.loop import arrays_of, seal
+from ees_mpi.run.parts import noise_table, study_work, uses_torch
+from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store import journal
 from ees_mpi.strategy.populations.diagonal import RANGE, Diagonal
 from ees_mpi.tasks.rollouts import Say
@@ -53,6 +50,7 @@ TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
 AS_IT_IS_NOW = "The results are those of the code as it is now; for those of the run, bring back the code of then"
 KIND = "study"  # of its file
 OPTIONS = {"population.std": "--std", "population.size": "--count"}  # of `measure`, in place of keys
+NOTHING_LEARNED = {"gradient_norm": np.array(np.nan)}  # of a study
 START_KEYS = ("task.rollouts", "task.starts")  # that its `--starts` sets
 
 
@@ -62,9 +60,8 @@ class Parent:
 
     config: Config  # of the offspring: their number, their standard deviation, no antithetic pairs
     state: State
-    statistics: Statistics  # that normalise the observations
+    statistics: tuple[Floats, Floats]  # that normalise the observations
     about: dict[str, Any]  # the run and the generation, or the policy
-    inherited: Arrays  # moments that the method hands on
     own_std: float | None  # of the run; None: another program made the policy
 
     @property
@@ -201,19 +198,17 @@ def read_parent(
     def load() -> StartingPoint:
         return starting_point.load(policy, label, generation, trust)
 
-    @cache
-    def own_config() -> Config:
-        return configs.parse(load().config, settings, f"the config in {policy}", trust, stored=True)
-
-    def stall_minutes() -> float:
-        if task is None and policy.foreign:
+    def read() -> Config:
+        if task is not None:
+            return configs.read(task, settings, trust)
+        if policy.foreign:
             says = f"{policy} does not say in which task it acts"
             raise ConfigError(f"expected --task PRESET or --task FILE.toml (in Python: task=...), because {says}")
-        return (own_config() if task is None else configs.read(task, settings)).run.stall_minutes
+        return configs.parse(load().config, settings, f"the config in {policy}", trust, stored=True)
 
     @before_rollouts()
-    def read() -> dict[str, Any]:
-        config = own_config() if task is None else configs.load(task, settings, trust)
+    def prepare() -> dict[str, Any]:
+        config = configs.with_rule_of_starts(asked) if task is None else configs.complete(asked)
         start = load()
         config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config, start.own_std)
         configs.check(config)
@@ -238,56 +233,35 @@ def read_parent(
                 "observation_mean": mean,
                 "observation_std": std,
             },
-            "arrays": start.inherited,
             "own_std": start.own_std,
         }
 
     ranks.check_alike(machine.fingerprint())
-    set_limit(ranks, stall_minutes)
-    config, received = read_on_root(ranks, read)
+    asked = read_config(ranks, read)
+    config, received = read_on_root(ranks, prepare)
     arrays = received["state"]
-    learned = {name: arrays.get(name, first) for name, first in config.population.learned(arrays["mean"]).items()}
+    known = config.population.learned(arrays["mean"])
+    if not config.population.has_individuals:  # MAML adapts with what it has learned, too
+        known = {**known, **config.method.learned(config.task)}
+    learned = {name: arrays.get(name, first) for name, first in known.items()}
     statistics = arrays["observation_mean"], arrays["observation_std"]
     state = State(0, learned, {}, arrays["observations"])
-    return Parent(config, state, statistics, received["about"], received["arrays"], received["own_std"])
+    return Parent(config, state, statistics, received["about"], received["own_std"])
 
 
 def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]:
     """Draw the offspring of a parent; they depend on the seed of its config and on the purpose only."""
-    config = parent.config
-    noise = NoiseTable(config.noise_seed, config.noise.size, ranks)
+    config, noise = parent.config, noise_table(parent.config, ranks)
     return config.population.draw(stream(config.run.seed, *purpose), noise, config.task.parameters), noise
 
 
-def outcomes_of(evaluation: Evaluation, work: Work, count: int, generation: int = -1) -> Outcomes:
-    """Return the outcomes of the first individuals on every rank, in index order; number N is the unperturbed mean."""
-    with closing(CountedOutcomes(evaluation.ranks, count, "evaluating")) as mine:
-        evaluation.run(work, range(count), mine, generation)
-    return gather(evaluation.ranks, list(mine.values()), evaluation.config, count, evaluation.config.task.rollouts)
-
-
-def gather(ranks: Ranks, outcomes: list[Outcome], config: Config, total: int, starts: int = 1) -> Outcomes:
-    """Return the outcomes of all ranks on every rank, in index order; `starts`: of each outcome."""
-    index = np.array([outcome.index for outcome in outcomes], np.int64)
-    rows = ranks.allgather_by_index(index, pack(outcomes, config.task.behavior_dim, starts), total)
-    return unpack(rows, np.zeros((0, 1)), starts, config.task.common_starts)
-
-
-def offspring_of(
-    evaluation: Evaluation,
-    learned: Arrays,
-    drawn: Draw,
-    statistics: Statistics,
-    row: int = 0,
-    with_mean: bool = False,
-) -> Outcomes:
-    """Return the outcomes of all offspring of learned arrays; `with_mean`: and last that of the unperturbed mean."""
-    size = evaluation.config.population.size
-    work = Work(learned, drawn, statistics, np.zeros(size, np.bool_))
-    outcomes = outcomes_of(evaluation, work, size + with_mean, row)
-    if (valid := int(outcomes.valid[:size].sum())) < 2:
-        raise collective(TaskError(f"{size - valid} of {size} mutations are not finite"))
-    return outcomes
+def evaluate_offspring(evaluator: Evaluator, work: Work, ranks: Ranks) -> Found:
+    """Evaluate offspring, and the mean if the work has it; raise a TaskError if fewer than two are valid."""
+    with counting(evaluator, ranks, len(work.seeds), "evaluating"):
+        found = evaluator.evaluate(work)
+    if found.outcomes.size < 2:
+        raise collective(TaskError(f"{work.size - found.outcomes.size} of {work.size} mutations are not finite"))
+    return found
 
 
 def evaluate(
@@ -300,45 +274,31 @@ def evaluate(
     overwrite: bool,
 ) -> None:
     """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file."""
-    (draws, noise), began = drawn, time.time()
-    evaluation = Evaluation(parent.config, noise, ranks)
-    rows: list[tuple[Record, Arrays]] = []  # the record of each, and the state after it
-    mean: Arrays = {}
-    for number, (std, learned) in enumerate(stds.items()):
-        state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
-        record, mean = _record(evaluation, state, draws, parent.statistics, mean)
-        rows.append((with_times(record, after.digest(), 0.0, ranks), after.arrays()))
-        if ranks.is_root:
-            say(f"std {std:g}: {record['valid'].sum()} of {len(record['valid'])} mutations are valid")
-    evaluation.close()
+    config, (draws, noise), began = parent.config, drawn, time.time()
+    settings = config.metric_settings()
+    rows: list[tuple[Record, State]] = []
+    means: Outcomes | None = None
+    with closing(open_evaluator(config, noise, ranks)) as evaluator:
+        for number, (std, learned) in enumerate(stds.items()):
+            state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
+            work = study_work(config, state, parent.statistics, draws, with_mean=means is None)
+            found = evaluate_offspring(evaluator, work, ranks)
+            means = means or found.means
+            arrays = {**arrays_of(work, replace(found, means=means)), **NOTHING_LEARNED}
+            arrays |= metrics.logged(found.outcomes, settings, ranks) | {OWN: np.full(len(settings.own), np.nan)}
+            rows.append((seal(work, after, arrays, {**found.seconds, "update": 0.0, "commit": 0.0}, ranks), after))
+            if ranks.is_root:
+                say(f"std {std:g}: {found.outcomes.size} of {work.size} mutations are valid")
     with ranks.together():
         if ranks.is_root:
-            about = {**parent.about, "setting": {"std": list(stds)}}
-            note = json.dumps(about)
-            here = {**machine.fingerprint(uses_torch(parent.config)), **evaluation.described}
-            here |= sources(parent.config.to_toml())
+            note = json.dumps({**parent.about, "setting": {"std": list(stds)}})
+            here = {**machine.fingerprint(uses_torch(config)), **evaluator.described, **sources(config.to_toml())}
             with replaced(out, RunFileError, overwrite) as fresh:
-                writer = writing.create(fresh, parent.config, rows[-1][1], True, kind=KIND, started_from=note)
-                writing.begin_session(writer, parent.config, ranks.size, ranks.nodes, here, start=began)
-                for record, after_it in rows:
-                    writer.append(record.arrays, after_it)
+                writer = writing.create(fresh, config, after.arrays(), True, kind=KIND, started_from=note)
+                writing.begin_session(writer, config, ranks.size, ranks.nodes, here, start=began)
+                for record, following in rows:
+                    writer.append(record.arrays, following.arrays())
                 writer.close()
-
-
-def _record(
-    evaluation: Evaluation, state: State, drawn: Draw, statistics: Statistics, mean: Arrays
-) -> tuple[Record, Arrays]:
-    """Return the record of a row, and the outcome of the unperturbed mean; `mean`: that outcome, if it is known."""
-    clock, size = Clock(), evaluation.config.population.size
-    outcomes = offspring_of(evaluation, state.learned, drawn, statistics, state.generation, with_mean=not mean)
-    mean = mean or {"fitness_of_mean": outcomes.fitness[-1], "behavior_of_mean": outcomes.behavior[-1]}
-    clock.lap("evaluate")
-    clock.lap("gather")  # is part of the evaluation here
-    arrays = describe(evaluation.config, state, drawn, outcomes.at(np.arange(size)), evaluation.ranks)
-    arrays |= {**mean, "gradient_norm": np.array(np.nan)}
-    arrays |= {"observation_mean": statistics[0], "observation_std": statistics[1]}
-    clock.lap("update")
-    return Record(state.generation, arrays, clock.seconds), mean
 
 
 def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None:

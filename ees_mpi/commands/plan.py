@@ -18,16 +18,15 @@ from ees_mpi import config as configs
 from ees_mpi import metrics
 from ees_mpi.config import Config, Evolution
 from ees_mpi.errors import ConfigError
-from ees_mpi.generation.determinism import check_deterministic
-from ees_mpi.generation.evaluation import Evaluation, Work, choose_device
-from ees_mpi.generation.state import first_state
+from ees_mpi.generation import Found, Outcomes
 from ees_mpi.noise import Noise, NoiseTable
-from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.ranks.one_of_many import OneOfMany
 from ees_mpi.run.arrays import layout_of
+from ees_mpi.run.determinism import check_deterministic
+from ees_mpi.run.evaluators import CpuEvaluator, choose_device, open_evaluator
+from ees_mpi.run.parts import evolution_of, first_state
 from ees_mpi.terminal import clock
-from ees_mpi.update import Update
 
 ROLLOUTS = 3  # timed at least
 SHORTEST = 0.2  # seconds: of quick parts, more are timed
@@ -115,8 +114,8 @@ class Share:
     """What a rank computes in a generation besides rollouts, on random outcomes."""
 
     def __init__(self, config: Config, noise: Noise):
-        self._config, self._update, self.state = config, Update.of(config, noise), first_state(config)
-        self.drawn = self._update.ask(self.state)
+        self._config, self._method, self.state = config, evolution_of(config, noise), first_state(config)
+        self.work = self._method.ask(self.state)
 
     def update(self, ranks: Ranks) -> None:
         """Compute an update and its metrics, the digest of the next state, and the next draw."""
@@ -125,10 +124,10 @@ class Share:
         whole, no_rows = np.ones(size, np.bool_), np.zeros((0, 1))
         by_start = np.random.default_rng(1).normal(size=(size, task.rollouts, task.behavior_dim))
         outcomes = Outcomes(behavior, behavior[:, 0].copy(), whole.astype(np.int64), whole, no_rows, by_start)
-        following, _ = self._update.tell(self.state, self.drawn, outcomes, ranks)
-        metrics.logged(outcomes, self._config.metric_settings(), ranks)
+        following, _ = self._method.tell(self.work, Found(outcomes, outcomes, {}), ranks)
+        metrics.logged(outcomes, self._method.settings, ranks)
         ranks.check_same(following.digest(), "the state")
-        self._update.ask(following)
+        self._method.ask(following)
 
 
 def measured_costs(config: Config, nodes: Nodes, ranks: Ranks) -> Costs:
@@ -147,19 +146,23 @@ def measured_costs(config: Config, nodes: Nodes, ranks: Ranks) -> Costs:
     share = Share(config, noise)
     device, drivers = choose_device(config, ranks, config.task.device or "cpu")
     on_gpu = device == "cuda"
-    opening, evaluation = timed(partial(Evaluation, config, noise, ranks if on_gpu else Ranks(), device))
-    state = share.state
-    work = Work(state.learned, share.drawn, state.observation_mean_std(), np.zeros(size, np.bool_))
+    world = ranks if on_gpu else Ranks()
+    opening, evaluator = timed(partial(open_evaluator, config, noise, world, device))
+    state, work = share.state, share.work
     if not on_gpu:
-        check_deterministic(config, state, Ranks())  # as `train` does
-    count = size if on_gpu else min(size, max(ROLLOUTS, evaluation.rows))
-    evaluate = partial(evaluation.run, work)
-    evaluate(range(count if on_gpu else 1), {})  # the first time also loads, compiles and warms up
-    taken = ranks.each(timed(partial(evaluate, range(count), {}))[0])
+        check_deterministic(config, work, Ranks())  # as `train` does
+    rows = evaluator.rows if isinstance(evaluator, CpuEvaluator) else size
+    count = min(size, max(ROLLOUTS, rows))
+
+    def evaluate(individuals: int) -> float:
+        return timed(partial(evaluator.evaluate, work, np.arange(individuals)))[0]
+
+    evaluate(count if on_gpu else 1)  # the first time also loads, compiles and warms up
+    taken = ranks.each(evaluate(count))
     while taken.mean() < SHORTEST and count < size:
         count = min(4 * count, size)
-        taken = ranks.each(timed(partial(evaluate, range(count), {}))[0])
-    evaluation.close()
+        taken = ranks.each(evaluate(count))
+    evaluator.close()
     resident = resident_bytes() - 4 * noise.size
     rollout = float(taken.max()) * len(drivers) / size if on_gpu else float(taken.mean()) / count
     update = time_update(share, nodes.all_ranks)

@@ -18,7 +18,7 @@ from ees_mpi.registry.toml import settings_of
 if TYPE_CHECKING:
     from ees_mpi.config import Config
     from ees_mpi.foreign.policy_files import PolicySource
-    from ees_mpi.generation.results import Record
+    from ees_mpi.generation import Record
     from ees_mpi.ranks import Ranks
     from ees_mpi.run.file import Run
 

@@ -28,23 +28,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi import machine, terminal
+from ees_mpi.arrays import Arrays, Floats
 from ees_mpi.commands.arguments import counted, path_of
 from ees_mpi.commands.offspring import AS_IT_IS_NOW
 from ees_mpi.commands.requests import SignalRequest, check_same
-from ees_mpi.commands.verify import UPDATED, learned_after, logged_outcomes, spaced
-from ees_mpi.config import Evolution
+from ees_mpi.commands.verify import UPDATED, learned_after, spaced
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.generation.state import State
+from ees_mpi.generation import Draw, Outcomes, State
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.outcomes import Arrays, Draw, Floats, Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
+from ees_mpi.run.again import logged_outcomes
+from ees_mpi.run.broadcast import open_on_ranks
 from ees_mpi.run.file import Run, is_study
-from ees_mpi.runs.broadcast import open_on_ranks
+from ees_mpi.run.parts import evolution_of
+from ees_mpi.strategy.evolution import Evolution
 from ees_mpi.strategy.objectives import OBJECTIVES
 from ees_mpi.strategy.objectives.base import Memory, Objective
 from ees_mpi.strategy.populations.base import Population
-from ees_mpi.update import Update
 
 Indices = NDArray[np.int64]
 GENERATIONS = 5  # measured by default
@@ -103,7 +104,7 @@ def choose(run: Run, generation: int | None, every: int | None) -> list[int]:
     """Return the generations to measure; raise an error if the run has no gradients."""
     if generation is not None and every is not None:
         raise ConfigError("--generation and --every exclude each other")
-    if not isinstance(run.config.method, Evolution):
+    if run.config.method.name != "ees":
         raise ConfigError(f"signal: the gradient of {run.config.method.name} needs rollouts that files do not keep")
     if is_study(run) or run.generations == 0:
         raise RunFileError(f"{run.path} holds no update, so there is no gradient to measure")
@@ -124,7 +125,7 @@ def measure_signal(
     noise = NoiseTable(run.config.noise_seed, run.config.noise.size, ranks)
     with ranks.together():
         run.check_noise(noise)
-    own = Update.of(run.config, noise)
+    own = evolution_of(run.config, noise)
     update = replace(own, objective=objective or own.objective)
     memory: Memory = {}
     remembered = 0
@@ -151,7 +152,7 @@ def measure_signal(
 
 
 def split_halves(
-    update: Update, state: State, draw: Draw, outcomes: Outcomes, number: int, ranks: Ranks
+    update: Evolution, state: State, draw: Draw, outcomes: Outcomes, number: int, ranks: Ranks
 ) -> Split | None:
     """Return the numbers of one split; None if a half has fewer than two groups, or two valid individuals."""
     halves = groups_of(update, state.generation, number, draw)
@@ -160,7 +161,7 @@ def split_halves(
     return split_of(*(half_gradients(update, state, draw, outcomes, half, ranks) for half in halves))
 
 
-def groups_of(update: Update, generation: int, number: int, draw: Draw) -> list[list[Indices]]:
+def groups_of(update: Evolution, generation: int, number: int, draw: Draw) -> list[list[Indices]]:
     """Return the individuals of each group of each half: a random split, keyed by its number."""
     step = 2 if update.population.antithetic else 1
     _, rows = np.unique(draw.offset[::step], return_inverse=True)
@@ -173,7 +174,7 @@ def groups_of(update: Update, generation: int, number: int, draw: Draw) -> list[
 
 
 def half_gradients(
-    update: Update, state: State, draw: Draw, outcomes: Outcomes, groups: Sequence[Indices], ranks: Ranks
+    update: Evolution, state: State, draw: Draw, outcomes: Outcomes, groups: Sequence[Indices], ranks: Ranks
 ) -> Floats:
     """Return the gradients [m, K D] of the groups of one half; their mean is the gradient of the half.
 

@@ -1,27 +1,33 @@
 """`ees-mpi train`: the request becomes a session of training."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ees_mpi import config as configs
 from ees_mpi.commands.requests import TrainRequest, changes_of, policy_of
 from ees_mpi.commands.shelf import check_no_mean
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError
+from ees_mpi.config.sweeps import file_name
+from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.files import check_folder, check_not_input
+from ees_mpi.foreign import policy_fit
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.search import FOLDERS, beside
-from ees_mpi.runs import session
-from ees_mpi.runs.session import Callback
-from ees_mpi.runs.start import RunToTrain, stall_minutes
+from ees_mpi.run import session, start, starting_point
+from ees_mpi.run.file import check_ours
+from ees_mpi.run.sinks import UserSink
+from ees_mpi.run.start import Prepared
+from ees_mpi.store.writer import has_generations
 
 
-def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[[Ranks], Path]:
+def job_of(request: TrainRequest, watch: UserSink | None = None) -> Callable[[Ranks], Path]:
     """Return the job that trains on all ranks, and returns the path of the run file."""
     if request.resume and request.overwrite:
         raise ConfigError("resume and overwrite exclude each other")
     source: Any = request.config
-    out = None if request.out is None else Path(request.out)
     if source is None:
         raise ConfigError("config: expected a preset, a path, a dict or a Config")
     if isinstance(source, str):
@@ -29,18 +35,62 @@ def job_of(request: TrainRequest, callback: Callback | None = None) -> Callable[
             beside(source)  # on every rank: rank 0 alone reads the file
     elif isinstance(source, Config):
         FOLDERS.extend(source.folders)
+    if request.start is None and (request.layers or request.normaliser or request.activation):
+        raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")
     short = {"run.generations": request.generations, "run.seed": request.seed}
     settings = (*changes_of(request.settings), *((key, value) for key, value in short.items() if value is not None))
-    start = None if request.start is None else policy_of(request.start, request)
-    if not start and (request.layers or request.normaliser or request.activation):
-        raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")
-    run = RunToTrain(source, settings, out, start, request.resume, request.overwrite, request.force, request.trust)
-    curves = None if request.tensorboard is None else Path(request.tensorboard).absolute()
     return partial(
         session.run_session,
-        prepare_run=run.prepare,
-        stall_minutes=partial(stall_minutes, source, settings),
+        read=partial(start.read, source, settings, request.trust),
+        prepare=partial(prepare, request),
         max_hours=request.max_hours,
-        callback=callback,
-        curves=curves,
+        watch=watch,
+        curves=None if request.tensorboard is None else Path(request.tensorboard).absolute(),
     )
+
+
+def prepare(request: TrainRequest, config: Config) -> Prepared:
+    """Prepare the run of a request, on rank 0: a new one, or with `resume` that of an existing file."""
+    given: Any = request.config
+    config = start.whole(given, config)
+    named = _named(request, config)
+    path = Path.cwd() / named
+    source = None if request.start is None else policy_of(request.start, request)
+    check_folder(path)
+    if source and ":" not in str(source):
+        check_not_input(path, "--out", [starting_point.parse(str(source))[0]])
+    if request.overwrite:
+        check_ours(path)
+    if path.exists() and not request.overwrite and not request.resume and has_generations(path):
+        configs.check(config)
+        check_ours(path)
+        cure = "use --resume to continue it, --overwrite to start again, -o for another file"
+        cure += " (in Python: resume=True, overwrite=True, out=...)"
+        raise RunFileError(f"{named} exists already; {cure}")
+    begin = starting_point.load(source, trust=request.trust) if source else None
+    if begin and begin.foreign:
+        config = policy_fit.fitted(config, begin.foreign)
+    configs.check(config)
+    if request.resume and path.exists():
+        try:
+            reopened = start.reopen(path, config.run.generations, request.force, config, begin, request.trust)
+            return replace(reopened, named=named)
+        except ConfigError:  # perhaps the command was corrected after its first generation had failed
+            if has_generations(path):
+                raise
+    elif request.resume:
+        config = replace(config, notes=(*config.notes, f"there is no {named} to resume: a new run begins"))
+    if config.run.needs_start and not begin:
+        name = request.config if isinstance(request.config, (str, Path)) else "config"
+        raise ConfigError(f"{name}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
+    return start.new(path, named, config, begin, str(source), request.overwrite, request.force)
+
+
+def _named(request: TrainRequest, config: Config) -> Path:
+    """Return the name of the run file."""
+    source: Any = request.config
+    if request.out is not None or isinstance(source, Path):
+        return Path(request.out or source)
+    if not isinstance(source, str):
+        raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
+    return Path(file_name(source, config.run.seed))

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ees_mpi import memory
 from ees_mpi.config.changes import change, make_room
 from ees_mpi.config.method import Method
@@ -45,6 +47,7 @@ class Config:
     method: Method
     notes: tuple[str, ...] = field(default=(), compare=False)  # on the changes by `--set`, for the user
     folders: tuple[str, ...] = field(default=(), compare=False)  # of its file, in which modules are searched, too
+    written: frozenset[str] = field(default=frozenset(), compare=False)  # the keys that its source sets
 
     @property
     def task_name(self) -> str:
@@ -112,6 +115,7 @@ def parse(
     if stored:
         sections = mapped(sections, FromFile)
     notes = change(sections, settings)
+    keys = frozenset(dict(flat(sections)))
     for key, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{key}: expected a finite number, got {value}")
@@ -142,6 +146,7 @@ def parse(
         population=POPULATIONS.build(sections["population"]),
         method=method.build(sections),
         notes=tuple(notes),
+        written=keys,
     )
 
 
@@ -264,12 +269,24 @@ def read(source: Source, settings: Sequence[Setting] = (), trust: bool = False) 
 
 
 def load(source: Source, settings: Sequence[Setting] = (), trust: bool = False) -> Config:
-    """Return the config of a new run with all that its file must hold: see `Task.resolved` and `Task.observing`."""
-    config = read(source, settings, trust)
+    """Return the config of a new run with all that its file must hold."""
+    return complete(read(source, settings, trust))
+
+
+def complete(config: Config) -> Config:
+    """Return a config with all that a run file must hold: see `Task.resolved` and `Task.observing`."""
     task = config.task.resolved()
-    if "task.observation_share" not in dict(flat(with_base(tables(written(source), settings, "config")))):
+    if "task.observation_share" not in config.written:
         task = task.observing(enough(config))
-    return replace(config, task=task)
+    return with_rule_of_starts(replace(config, task=task))
+
+
+def with_rule_of_starts(config: Config) -> Config:
+    """Return a config that says by which rule several rollouts start."""
+    if config.task.rollouts == 1 or config.task.starts is not None:
+        return config
+    task: Any = config.task
+    return replace(config, task=msgspec.structs.replace(task, starts=task.rule_of_starts))
 
 
 def enough(config: Config) -> float:

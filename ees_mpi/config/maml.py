@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 import numpy as np
 
+from ees_mpi.arrays import Arrays, Bandwidth
 from ees_mpi.config.method import Method
 from ees_mpi.errors import ConfigError, MissingExtra
-from ees_mpi.outcomes import Arrays, Bandwidth
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Count, Part, convert, key, part_settings
 from ees_mpi.registry.plugins import calling
@@ -44,7 +44,6 @@ class Maml(Method):
 
     name: ClassVar[str] = "maml"
     method_sections: ClassVar[Mapping[str, Any]] = {"maml": MamlSettings}
-    inherited: ClassVar[tuple[str, ...]] = ("log_std",)
     algorithm = "maml"
     climbs = "fitness_mean"
     own_objectives = ()
@@ -75,7 +74,7 @@ class Maml(Method):
         if importlib.util.find_spec("torch") is None:  # sampling offspring works without it
             raise MissingExtra("method = \"maml\" needs torch: pip install 'ees_mpi[torch]'")
 
-    def moments(self, task: Task, learned: Arrays) -> Arrays:
+    def learned(self, task: Task) -> Arrays:
         """Return the log standard deviation of each action before the first iteration."""
         return {"log_std": np.full(task.layers[-1], np.log(self.settings.initial_std), np.float32)}
 

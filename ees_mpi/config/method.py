@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, Self
 
-from ees_mpi.outcomes import Arrays, Bandwidth
+from ees_mpi.arrays import Arrays, Bandwidth
 from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks.base import Task
 
@@ -13,7 +13,6 @@ class Method(Protocol):
 
     name: ClassVar[str]  # `method` of the config
     method_sections: ClassVar[Mapping[str, Any]]  # the config sections of the method: a family of parts, or a struct
-    inherited: ClassVar[tuple[str, ...]] = ()  # moments that a run takes from the run that it starts from; logged, too
 
     @property
     def algorithm(self) -> str: ...  # what the run optimises: the name of its objective, or of the method
@@ -43,5 +42,10 @@ class Method(Protocol):
     def try_out(self, task: Task, population: Population) -> None:
         """Raise a ConfigError or MissingExtra if the method cannot train with them on this machine."""
 
+    def learned(self, task: Task) -> Arrays:
+        """Return what the method learns beside the arrays of the population, before the first generation."""
+        return {}
+
     def moments(self, task: Task, learned: Arrays) -> Arrays:
-        """Return the moments before the first generation."""
+        """Return the moments of the optimizer before the first generation."""
+        return {}

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ees_mpi.arrays import Arrays, Bandwidth
 from ees_mpi.config.maml import Maml
 from ees_mpi.config.method import Method
 from ees_mpi.errors import ConfigError, before_rollouts
-from ees_mpi.outcomes import Arrays, Bandwidth
 from ees_mpi.strategy.objectives import OBJECTIVES
 from ees_mpi.strategy.objectives.base import Objective
 from ees_mpi.strategy.optimizers import OPTIMIZERS

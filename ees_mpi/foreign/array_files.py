@@ -21,8 +21,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Floats
 from ees_mpi.errors import EesError, RunFileError, optional
-from ees_mpi.outcomes import Floats
 
 Named = dict[str, NDArray[Any]]
 TORCH = (".pt", ".pth", ".bin", ".ckpt")

@@ -19,10 +19,10 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files
 from ees_mpi.foreign.array_files import NPZ, SB3, TORCH, Named, as_arrays
-from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry.plugins import imported
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")

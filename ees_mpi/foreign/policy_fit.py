@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Singles
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.foreign.policy_files import ForeignPolicy
-from ees_mpi.outcomes import Singles
 from ees_mpi.registry import convert, part_settings
 from ees_mpi.registry.plugins import calling
 from ees_mpi.registry.toml import tables

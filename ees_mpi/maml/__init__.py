@@ -9,9 +9,9 @@ the weights and the log standard deviations of a Gaussian policy. A is the advan
     maximise   L(theta) = mean_i mean exp(log pi_theta_i'(a|s) - log pi_old(a|s)) A              (rollouts of theta_i')
     within     mean_i mean KL(pi_old || pi_theta_i') <= kl_bound                                 (the TRPO step)
 
-`rollouts` makes them, `learning` has all derivatives, `outer` is the TRPO step, `training` is one iteration; CPU ranks
-take one task after the other, and the drivers of GPUs (`on_gpu`) many tasks side by side. The settings of MAML are in
-`config.maml`, which imports no torch.
+`rollouts` has rollouts and advantages, `learning` all derivatives, `outer` the TRPO step, `method` ask and tell,
+`evaluators` the rollouts of an iteration; CPU ranks take one task after the other, and the drivers of GPUs (`on_gpu`)
+many tasks side by side. The settings of MAML are in `config.maml`, which imports no torch.
 """
 
 from ees_mpi.errors import optional

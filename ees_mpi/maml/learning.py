@@ -29,8 +29,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.maml.rollouts import Steps
-from ees_mpi.outcomes import Floats, Singles
 
 
 class Networks:

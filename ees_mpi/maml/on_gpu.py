@@ -5,7 +5,7 @@ the paper's robots repeat bit by bit on one kind of GPU, but those of other robo
 iteration happens once, and one that is interrupted begins again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ees_mpi.arrays import Singles
 from ees_mpi.config import Config
-from ees_mpi.generation.evaluation import opened_on_gpu
-from ees_mpi.generation.results import evaluates_mean
-from ees_mpi.generation.state import State
+from ees_mpi.generation import Work
 from ees_mpi.maml.learning import adaptation_step
 from ees_mpi.maml.outer import parts
 from ees_mpi.maml.rollouts import Pairs, TaskRollouts, direction_of, draws, maml_of, theta_of
-from ees_mpi.outcomes import Draw, Outcome, Singles
-from ees_mpi.ranks import Ranks
+from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.tasks.base import Task
 from ees_mpi.tasks.locomotion import along
 from ees_mpi.tasks.rollouts import NoisyWalks, Walked
@@ -33,27 +31,25 @@ class GpuTasks:
     def __init__(self, config: Config, ranks: Ranks, drivers: Mapping[int, str]):
         """Make the robots; `drivers`: which rank drives which GPU."""
         self._config, self._ranks, self._drivers = config, ranks, drivers
-        self._evaluator = config.task.open(config.run.seed)
         settings, pairs = maml_of(config), -(-config.population.size // 2)  # as `hand_out_batches` counts
         sizes = config.run.seed, 2 * -(-pairs // len(drivers)), settings.rollouts, settings.steps(config.task)
-        self._walks: NoisyWalks | None = opened_on_gpu(ranks, drivers, lambda say: opener(config.task)(*sizes, say))
+        self._walks: NoisyWalks | None = gpus.opened(ranks, drivers, lambda say: opener(config.task)(*sizes, say))
 
-    def evaluate(self, state: State, drawn: Draw) -> tuple[list[Pairs], Outcome | None]:
-        """Return the rollouts of this rank's tasks, and the outcome of the mean, if it is evaluated here."""
-        size, ranks = self._config.population.size, self._ranks
-        batches = ranks.hand_out_batches(range(size), sorted(self._drivers), size)
-        done = [self._pairs(state, list(index), drawn.sign[list(index)].tolist()) for index in batches]
-        if not evaluates_mean(self._config, state.generation) or ranks.rank < ranks.size - 1:
-            return done, None
-        return done, self._evaluator.evaluate(size, state.mean[0].copy(), *state.observation_mean_std(), False)
+    def hand_out(self, work: Work, wanted: NDArray[np.int64]) -> Iterator[Pairs | int]:
+        """Yield the rollouts of this rank's tasks; in place of those of the mean its number, on the last rank."""
+        tasks, ranks = wanted[wanted < work.size].tolist(), self._ranks
+        for index in ranks.hand_out_batches(tasks, sorted(self._drivers), max(1, len(tasks))):
+            yield self._pairs(work, list(index))
+        if ranks.rank == ranks.size - 1:
+            yield from wanted[wanted >= work.size].tolist()
 
-    def _pairs(self, state: State, index: list[int], sign: Sequence[int]) -> Pairs:
+    def _pairs(self, work: Work, index: list[int]) -> Pairs:
         """Make the rollouts of some tasks before and after their adaptation."""
-        config, settings = self._config, maml_of(self._config)
-        drawn = [draws(config, state.generation, task) for task in index]
+        config, settings, sign = self._config, maml_of(self._config), work.draw.sign[index].tolist()
+        drawn = [draws(config, work.state.generation, task) for task in index]
         noise, sampled = (np.stack(part, axis=1) for part in zip(*drawn, strict=True))
-        theta = torch.tensor(theta_of(state)).repeat(len(index), 1)
-        before = self._rollouts(state, theta, noise[0], sampled[0], sign)
+        theta = torch.tensor(theta_of(work.state)).repeat(len(index), 1)
+        before = self._rollouts(work, theta, noise[0], sampled[0], sign)
         theta = theta.to(before.length.device)
         after = torch.cat(
             [
@@ -63,20 +59,19 @@ class GpuTasks:
                 for part in parts(config, len(index))
             ]
         )
-        return Pairs(index, before, self._rollouts(state, after, noise[1], sampled[1], sign))
+        return Pairs(index, before, self._rollouts(work, after, noise[1], sampled[1], sign))
 
     def _rollouts(
-        self, state: State, theta: Tensor, noise: Singles, sampled: NDArray[np.bool_], sign: Sequence[int]
+        self, work: Work, theta: Tensor, noise: Singles, sampled: NDArray[np.bool_], sign: Sequence[int]
     ) -> TaskRollouts:
         if self._walks is None:
             raise RuntimeError("a rank without a GPU was given tasks")
-        split = state.mean.shape[1]
+        split = work.state.mean.shape[1]
         stds = torch.exp(theta[:, split:])
-        walked = self._walks.walk(theta[:, :split], stds, noise, sampled, state.observation_mean_std())
+        walked = self._walks.walk(theta[:, :split], stds, noise, sampled, work.statistics)
         return rollouts_of(walked, [direction_of(self._config.task, task_sign) for task_sign in sign])
 
     def close(self) -> None:
-        self._evaluator.close()
         walks, self._walks = self._walks, None
         if walks is not None:
             walks.close()

@@ -14,12 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.config import Config
 from ees_mpi.errors import TaskError, collective
-from ees_mpi.generation.state import State
 from ees_mpi.maml.learning import LearningTasks
-from ees_mpi.maml.rollouts import Pairs, maml_of, theta_of
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.maml.rollouts import Pairs, maml_of
 from ees_mpi.ranks import Ranks
 
 GATHERED = 8192  # parameters that are gathered at a time, so that no rank holds the gradients of all tasks
@@ -42,13 +41,12 @@ class Step:
 
 
 def outer_step(
-    config: Config, state: State, learning: Mapping[int, LearningTasks], count: int, ranks: Ranks
+    config: Config, theta: Singles, learning: Mapping[int, LearningTasks], count: int, ranks: Ranks
 ) -> tuple[Step, Floats]:
-    """Take the outer step, the same on every rank; return it and the gradient.
+    """Take the outer step from theta, the same on every rank; return it and the gradient.
 
     learning: this rank's tasks or groups of tasks, by the index of their first one; count: tasks of all ranks
     """
-    theta = theta_of(state)
     mean = Mean(ranks, list(learning), count)
     gradient = mean.of([tasks.gradient() for tasks in learning.values()], len(theta))
     if not np.isfinite(gradient).all():
@@ -65,10 +63,10 @@ def outer_step(
 
 
 def learning_tasks(
-    config: Config, state: State, groups: Iterable[Pairs], valid: NDArray[np.bool_]
+    config: Config, theta: Singles, groups: Iterable[Pairs], valid: NDArray[np.bool_]
 ) -> dict[int, LearningTasks]:
-    """Return the valid tasks of some groups, to learn from, by the index of the first of each group."""
-    settings, theta = maml_of(config), torch.tensor(theta_of(state))
+    """Return the valid tasks of some groups, to learn from at theta, by the index of the first of each group."""
+    settings, point = maml_of(config), torch.tensor(theta)
     learning: dict[int, LearningTasks] = {}
     for group in groups:
         chosen = np.flatnonzero(valid[group.index])
@@ -77,7 +75,7 @@ def learning_tasks(
             keep = len(chosen) > 1 or (len(learning) + 1) * task_bytes(config) <= KEPT
             steps = [rollouts.steps(settings.discount) for rollouts in (some.before, some.after)]
             learning[some.index[0]] = LearningTasks(
-                config.task.layers, settings.adaptation_lr, theta, steps[0], steps[1], keep
+                config.task.layers, settings.adaptation_lr, point, steps[0], steps[1], keep
             )
     return learning
 

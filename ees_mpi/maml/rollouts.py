@@ -14,11 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.config import Config
 from ees_mpi.config.maml import Maml, MamlSettings
-from ees_mpi.generation.state import State
+from ees_mpi.generation import State
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.policies import CLIP, MLP, observation_sums
 from ees_mpi.tasks.base import Task
 from ees_mpi.tasks.locomotion import along
@@ -139,7 +139,7 @@ def maml_of(config: Config) -> MamlSettings:
 
 def theta_of(state: State) -> Singles:
     """Return the parameters of the policy of a state as one vector: the mean, then the log standard deviations."""
-    return np.concatenate([state.mean[0], state.moments["log_std"]])
+    return np.concatenate([state.mean[0], state.learned["log_std"]])
 
 
 def draws(config: Config, generation: int, index: int) -> tuple[Singles, NDArray[np.bool_]]:

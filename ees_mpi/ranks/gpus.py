@@ -4,17 +4,21 @@ The package nvidia-ml-py asks the driver. So a rank that drives no GPU makes no 
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ees_mpi import machine
+from ees_mpi.errors import ConfigError
 from ees_mpi.ranks.serial import Ranks
+from ees_mpi.terminal import say
+
+Robots = TypeVar("Robots")
 
 UUID_BYTES = 48
 NAME_BYTES = 96  # of a model, or of the version of a driver
@@ -134,3 +138,31 @@ def describe(ranks: Ranks, driven: Mapping[int, str]) -> dict[str, str]:
     rows = ranks.allgather(np.array(mine, f"S{NAME_BYTES}").reshape(len(mine), 2))
     kinds = (" + ".join(sorted(set(column))) for column in rows.astype(str).T.tolist())
     return {"device": "cuda", **dict(zip(("gpu", "gpu_driver"), kinds, strict=True)), **machine.gpu_packages()}
+
+
+def choose(ranks: Ranks, wanted: str, cannot: str, lacks: Callable[[], str]) -> tuple[str, dict[int, str]]:
+    """Return "cpu" or "cuda", the same on every rank, and which rank drives which GPU.
+
+    wanted: "cpu", "cuda" or "auto": "cuda" if a rank sees a GPU and every rank that drives one has the packages for it
+    cannot: why the config cannot be evaluated on GPUs, or ""; lacks: says what this process lacks for it, or ""
+    """
+    if wanted == "cpu":
+        return "cpu", {}
+    driven = assign(ranks)
+    problem = cannot or ("" if driven else none_seen())
+    if not problem and ranks.rank in driven:
+        problem = lacks()
+    if wanted == "auto":
+        return ("cpu", {}) if ranks.any(bool(problem)) else ("cuda", driven)
+    with ranks.together():
+        if problem:
+            raise ConfigError(f'task.device = "cuda": {problem}; use task.device = "cpu"')
+    return "cuda", driven
+
+
+def opened(ranks: Ranks, driven: Mapping[int, str], opens: Callable[[Callable[[str], None]], Robots]) -> Robots | None:
+    """Return the robots of the GPU that this rank drives, seen as number 0 from now on; None: it drives none."""
+    if ranks.rank not in driven:
+        return None
+    os.environ["CUDA_VISIBLE_DEVICES"] = driven[ranks.rank]  # before CUDA starts
+    return opens(say)

@@ -6,7 +6,7 @@ page `docs/format.md`, for readers in other languages; `tools/format_page.py` wr
 
 from ees_mpi import metrics
 from ees_mpi.config import Config
-from ees_mpi.metrics import OWN
+from ees_mpi.generation import OWN
 from ees_mpi.store.layout import Array, Layout
 from ees_mpi.strategy.populations.custom import more_learned
 

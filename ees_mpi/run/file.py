@@ -19,10 +19,11 @@ from ees_mpi.store.reader import ADVICE, Reader, Series, format_of
 from ees_mpi.terminal import say_on_stderr
 
 if TYPE_CHECKING:
+    from ees_mpi.arrays import Arrays, Floats, Singles
     from ees_mpi.config import Config
+    from ees_mpi.generation import Draw
     from ees_mpi.metrics import Settings
     from ees_mpi.noise import Noise
-    from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 
 __all__ = ["Run", "Series", "open_run"]
 
@@ -88,7 +89,7 @@ class Run(Reader):
 
     def draw(self, generation: int) -> "Draw":
         """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
-        from ees_mpi.outcomes import Draw
+        from ees_mpi.generation import Draw
 
         draw = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
         _, means, width = self["mean"].shape
@@ -100,7 +101,7 @@ class Run(Reader):
 
     def learned(self, generation: int) -> "Arrays":
         """Return the learned arrays from which a generation was drawn."""
-        from ees_mpi.outcomes import split_learned
+        from ees_mpi.generation import split_learned
 
         with damage_reported(self.path):
             shapes = json.loads(self.attributes["learned"])

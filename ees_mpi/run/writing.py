@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from ees_mpi.arrays import Arrays
 from ees_mpi.config import Config
 from ees_mpi.machine import PROGRAM, commit
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays
 from ees_mpi.run.arrays import layout_of
 from ees_mpi.store import writer
 from ees_mpi.store.writer import Writer

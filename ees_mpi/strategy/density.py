@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from ees_mpi.outcomes import Bandwidth, Floats, Normalization, Outcomes, Singles
+from ees_mpi.arrays import Bandwidth, Floats, Normalization, Singles
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 
 ROWS = 16

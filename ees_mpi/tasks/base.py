@@ -5,7 +5,7 @@ from typing import Protocol, Self
 import msgspec
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.registry import Part
 from ees_mpi.tasks.rollouts import BatchRollouts, Drawable, Limbed, Rollouts, Say, View, Walker
 
@@ -70,7 +70,7 @@ class Task(Part, frozen=True):
         """Return an evaluator for this rank; `seed`: the run's."""
         raise NotImplementedError
 
-    # The rollouts of an individual and their starts: `generation.rollouts`, `generation.determinism`.
+    # The rollouts of an individual and their starts: `strategy.evolution`, `run.evaluators`, `run.determinism`.
     steps = 1  # of a rollout, at most
     rollouts = 1  # of an individual, whose outcome is their mean
     deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
@@ -84,18 +84,23 @@ class Task(Part, frozen=True):
         return seed if self.reset_seed is None else self.reset_seed
 
     @property
-    def starts(self) -> str | None:  # own, common or fixed; None: not set (`generation/rollouts.py`)
+    def starts(self) -> str | None:  # own, common or fixed; None: not set
         return None
 
     @property
-    def common_starts(self) -> bool:  # whether all individuals of a generation have the same starts
+    def rule_of_starts(self) -> str:
+        """The rule by which rollouts start; not set, one rollout is always the same, and several are common."""
+        return self.starts or ("common" if self.rollouts > 1 else "fixed")
+
+    @property
+    def common_starts(self) -> bool:  # whether the config says that all individuals of a generation share their starts
         return self.starts in ("common", "fixed")
 
     def starting_with(self, reset_seed: int) -> Self:
         """Return the same task with another seed for the start of its rollouts."""
         return msgspec.structs.replace(self, reset_seed=reset_seed)
 
-    # Rollouts on a GPU: `generation.evaluation`; `commands.verify`.
+    # Rollouts on a GPU: `run.evaluators`; `commands.verify`.
     repeats_on_gpu = False  # whether it can also be repeated bit by bit on the same kind of GPU
 
     @property
@@ -110,7 +115,7 @@ class Task(Part, frozen=True):
         """Return a batch evaluator on the first visible GPU; `noise`: the whole table; `wanted`: individuals."""
         raise RuntimeError(self.lacks_for_gpu())
 
-    # Observations and their statistics: `generation.results`.
+    # Observations and their statistics: `run.parts`.
     @property
     def observation_dim(self) -> int:  # O; 0: observations are not normalised
         return 0
@@ -123,7 +128,7 @@ class Task(Part, frozen=True):
         """Return the task of a new run that sets no `observation_share`; `share`: that of about ten rollouts."""
         return self
 
-    # The config and the run file: `config`, `run.arrays`, `runs.start`; names for users: `commands.info`.
+    # The config and the run file: `config`, `run.arrays`, `run.start`; names for users: `commands.info`.
     engine = ""  # the name of the physics engine, if the task has a choice of engines; else empty
 
     @property

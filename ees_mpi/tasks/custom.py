@@ -13,8 +13,9 @@ from typing import Annotated, Any, Self
 import msgspec
 import numpy as np
 
+from ees_mpi.arrays import Floats, Singles, doubles
 from ees_mpi.errors import ConfigError, PluginError, located
-from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
+from ees_mpi.generation import Outcome
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import Guard, calling, make_once
 from ees_mpi.tasks.base import Task
@@ -145,7 +146,7 @@ class PluginEvaluator(Guard):
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
-        expected = f"expected ees_mpi.outcomes.Outcome with ({self._expected},)"
+        expected = f"expected ees_mpi.generation.Outcome with ({self._expected},)"
         with located(f"individual {index}"):
             with calling(self._code, "evaluate()"):
                 outcome = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)

@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from ees_mpi.arrays import Floats, Singles, doubles
 from ees_mpi.errors import ConfigError, PluginError, located
-from ees_mpi.outcomes import Floats, Outcome, Singles, doubles
+from ees_mpi.generation import Outcome
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, function
 from ees_mpi.tasks.base import Task

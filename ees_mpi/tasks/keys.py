@@ -27,7 +27,7 @@ START = (
 Starts = Annotated[Literal["own", "common", "fixed"], key(f"{START}.")]
 StartsOrNone = Annotated[
     Literal["own", "common", "fixed"] | None,
-    key(f"{START}; not set: one rollout as fixed, several as own, but for each individual."),
+    key(f"{START}; not set: one rollout as fixed, several as common."),
 ]
 
 

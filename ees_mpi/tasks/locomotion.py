@@ -12,8 +12,9 @@ from typing import Annotated, Any, ClassVar, Protocol
 import msgspec
 import numpy as np
 
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.errors import ConfigError, located
-from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.generation import Outcome
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import Count, key
 from ees_mpi.registry.plugins import once

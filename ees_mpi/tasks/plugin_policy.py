@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ees_mpi.arrays import Singles
 from ees_mpi.errors import EesError, PluginError
-from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.registry.plugins import calling, make
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Batch, Floats, Outcome, Singles
+from ees_mpi.arrays import Floats, Singles
+from ees_mpi.generation import Batch, Outcome
 
 Pixels = NDArray[np.uint8]  # [height, width, 3]
 Say = Callable[[str], None]  # prints a line for the user

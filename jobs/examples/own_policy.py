@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Singles
+from ees_mpi.arrays import Singles
 from ees_mpi.policies import MLP
 
 

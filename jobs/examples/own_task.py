@@ -10,7 +10,8 @@ import math
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.arrays import Floats, Singles
+from ees_mpi.generation import Outcome
 from ees_mpi.tasks.rollouts import Rollouts
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from blocks import read_block
 from endpoints import lines
 
-from ees_mpi.outcomes import Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.objectives import OBJECTIVES
 

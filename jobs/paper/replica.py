@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import ks_2samp
 
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 

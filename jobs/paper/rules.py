@@ -9,7 +9,7 @@ from endpoints import Row, number, trainings
 from scipy.stats import ttest_1samp, ttest_ind
 
 from ees_mpi.analysis.numbers import statistics
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 
 LEVEL = 0.05
 RING, FAR = 1 / 3, 5.0  # least share of the ring in the mean distance, least mean distance

@@ -36,8 +36,8 @@ from types import SimpleNamespace
 import numpy as np
 from scipy.stats import norm, uniform
 
+from ees_mpi.arrays import Floats
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Floats
 from ees_mpi.policies import MLP, parameter_count
 
 Function = Callable[[Floats], Floats]  # from points [P, n] to values [P]

@@ -146,7 +146,7 @@ def test_by_default_the_stds_are_around_that_of_the_run_and_the_file_is_named_af
     with open_run(first) as opened, ees_mpi.measure(opened, count=2, out=tmp_path / "again.h5") as again:
         assert stds(again) == [own / 2, own, 2 * own]  # of the run, not of the last row
     with monkeypatch.context() as patched:
-        patched.setattr("ees_mpi.runs.starting_point.StartingPoint.own_std", -6.1)  # of a user's population: a log std
+        patched.setattr("ees_mpi.run.starting_point.StartingPoint.own_std", -6.1)  # of a user's population: a log std
         with ees_mpi.measure(copied, std=[0.1], count=2, out=tmp_path / "log.h5") as found:
             assert stds(found) == [0.1]
     assert first.with_suffix(".png").exists()

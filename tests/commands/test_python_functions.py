@@ -15,7 +15,7 @@ from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi import machine
-from ees_mpi.generation.results import Record
+from ees_mpi.generation import Record
 from ees_mpi.store import lock
 
 SMALL = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}

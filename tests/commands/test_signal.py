@@ -12,6 +12,7 @@ from support.program import done, refusal, train
 
 import ees_mpi
 from ees_mpi.analysis.numbers.tables import to_json
+from ees_mpi.arrays import Floats
 from ees_mpi.commands.signal import (
     Split,
     groups_of,
@@ -21,16 +22,15 @@ from ees_mpi.commands.signal import (
     stds_of,
     step_lengths,
 )
-from ees_mpi.generation.state import State
+from ees_mpi.generation import State
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
+from ees_mpi.strategy.evolution import Evolution, Starts
 from ees_mpi.strategy.objectives import OBJECTIVES
 from ees_mpi.strategy.optimizers.ascent import Ascent
 from ees_mpi.strategy.populations.diagonal import Diagonal
 from ees_mpi.strategy.populations.mixture import Mixture
 from ees_mpi.strategy.populations.normal import Normal
-from ees_mpi.update import Update
 
 D = 70
 NOISE = Noise(3, 1 << 18)
@@ -47,8 +47,9 @@ OBJECTIVES_OF = {
 }
 
 
-def update_of(population: Any, objective: dict[str, Any], seed: int = 0) -> Update:
-    return Update(population, OBJECTIVES.build(objective), Ascent(), NOISE, seed)
+def update_of(population: Any, objective: dict[str, Any], seed: int = 0) -> Evolution:
+    starts = Starts(0, 1, "fixed", in_pairs=False)
+    return Evolution(population, OBJECTIVES.build(objective), Ascent(), NOISE, seed, starts, 0.0, 0, None)
 
 
 def state_of(population: Any, generation: int = 0) -> State:
@@ -69,7 +70,7 @@ def state_of(population: Any, generation: int = 0) -> State:
 def test_the_mean_of_the_groups_of_a_half_is_its_gradient_in_units_of_the_std(population: str, objective: str) -> None:
     rule = POPULATIONS[population]
     update, state, found = update_of(rule, OBJECTIVES_OF[objective]), state_of(rule), outcomes(60, invalid=(7, 30))
-    draw = update.ask(state)
+    draw = update.ask(state).draw
     for groups in groups_of(update, 0, 0, draw):
         half = np.sort(np.concatenate(groups))
         weights, _ = update.objective.weights(found.at(half), {}, Ranks())
@@ -81,7 +82,7 @@ def test_the_mean_of_the_groups_of_a_half_is_its_gradient_in_units_of_the_std(po
 
 def test_splits_keep_pairs_together_and_differ() -> None:
     update = update_of(POPULATIONS["normal"], {"name": "maxvar"})
-    draw = update.ask(state_of(POPULATIONS["normal"]))
+    draw = update.ask(state_of(POPULATIONS["normal"])).draw
     splits = [groups_of(update, generation, number, draw) for generation, number in ((0, 0), (0, 1), (1, 0))]
     for halves in splits:
         members = [set(np.concatenate(half).tolist()) for half in halves]

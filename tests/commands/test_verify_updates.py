@@ -1,18 +1,13 @@
 """Metrics and updates follow from the logged outcomes: `verify` computes them again and notices any change."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
-from support.outcomes import outcomes
 from support.program import done, refusal, train
 from support.run_files import edited, stored
-
-from ees_mpi.commands.verify import compare_bits
-from ees_mpi.errors import VerifyError
 
 WALKING = ("population.size=6", "task.steps=8", "task.hidden=[8,8]", "noise.size=100000", "run.generations=3")
 
@@ -90,16 +85,3 @@ def test_maml_and_samples_are_refused(name: str, code: int, words: str, tmp_path
         found, line = refusal(*command)
         assert found == code and words in line
     assert refusal("verify", run, "--updates", "--generation", 0)[0] == 2
-
-
-def test_bits_of_a_gpu_that_differ_are_an_error_which_names_the_difference_of_machines() -> None:
-    logged = outcomes(10, 2, invalid=(3,))
-    other = replace(logged, behavior=logged.behavior + np.eye(10, 2)[::-1] * 1e-12)
-    compare_bits("g", logged, logged, ["gpu is 'A' here and 'B' there"])
-    with pytest.raises(VerifyError, match="2 of 10 individuals have other bits: the file or the code has changed"):
-        compare_bits("g", logged, other, [])
-    with pytest.raises(VerifyError, match="other bits: this is expected here: gpu is 'A' here"):
-        compare_bits("g", logged, other, ["gpu is 'A' here and 'B' there"])
-    starts = np.zeros((10, 3, 2))
-    with pytest.raises(VerifyError, match="10 of 10 individuals have other bits"):
-        compare_bits("g", replace(logged, by_start=starts), replace(logged, by_start=starts + 1e-9), [])

@@ -12,7 +12,7 @@ import pytest
 
 from ees_mpi.errors import RunFileError
 from ees_mpi.foreign import array_files, policy_files
-from ees_mpi.runs import starting_point
+from ees_mpi.run import starting_point
 
 GOOD = {"0.weight": np.zeros((2, 3), np.float32), "0.bias": np.zeros(2, np.float32)}
 

@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support.program import done, ees, info, sets
+from support.small_runs import advanced
 
 from ees_mpi import config
-from ees_mpi.generation.state import first_state
+from ees_mpi.maml.evaluators import open_maml
 from ees_mpi.maml.outer import learning_tasks, outer_step
 from ees_mpi.maml.rollouts import Pairs, TaskRollouts, theta_of
-from ees_mpi.maml.training import CpuTasks, MamlJob
-from ees_mpi.noise import stream
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.file import open_run
+from ees_mpi.run.parts import first_state, open_parts
 from ees_mpi.tasks.mujoco.gpu import lacking
 
 pytestmark = [
@@ -30,10 +30,9 @@ RUN = ("maml.horizon=100", "task.steps=100", "run.generations=3")
 
 def test_the_first_steps_of_an_iteration_agree_with_those_of_cpu_ranks() -> None:
     loaded = config.load("cheetah-maml", (*REPLICA, *SMALL, "maml.horizon=13"))  # graphs do not divide 13
-    state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
-    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), {})
+    state, (method, gpu), cpu = first_state(loaded), open_parts(loaded, Ranks()), open_maml(loaded, Ranks(), "cpu")
     for generation in range(2):
-        (record, following), (expected, _) = gpu.advance(state), cpu.advance(state)
+        (record, following), (expected, _) = (advanced(method, device, state) for device in (gpu, cpu))
         assert record["valid"].all() and (record["length"] == 2 * 4 * 13).all()
         np.testing.assert_array_equal(record["fitness_of_mean"], expected["fitness_of_mean"])
         for name in ("fitness", "fitness_before", "behavior"):
@@ -55,16 +54,16 @@ def on_cpu(rollouts: TaskRollouts) -> TaskRollouts:
 
 def test_updates_of_gpu_and_cpu_from_the_same_rollouts_agree() -> None:
     loaded = config.load("cheetah-maml", (*REPLICA, *SMALL, *RUN))
-    state, job = first_state(loaded), MamlJob.open(loaded, Ranks())
-    groups, _ = job.work.evaluate(state, loaded.population.directions(stream(0, "draw")))
+    state, (method, evaluator) = first_state(loaded), open_parts(loaded, Ranks())
+    groups = evaluator.evaluate(method.ask(state)).local
     copies = [Pairs(group.index, on_cpu(group.before), on_cpu(group.after)) for group in groups]
     single = [copy[[place]] for copy in copies for place in range(len(copy.index))]
     valid, old = np.ones(loaded.population.size, np.bool_), theta_of(state)
     steps = []
     for parts in (single, copies, groups):
-        learning = learning_tasks(loaded, state, parts, valid)
-        steps.append(outer_step(loaded, state, learning, len(valid), Ranks())[0].theta - old)
-    job.close()
+        learning = learning_tasks(loaded, old, parts, valid)
+        steps.append(outer_step(loaded, old, learning, len(valid), Ranks())[0].theta - old)
+    evaluator.close()
     length = np.linalg.norm(steps[0])
     assert length > 0 and max(np.linalg.norm(step - steps[0]) for step in steps) < 1e-4 * length
 
@@ -91,8 +90,7 @@ def test_a_run_goes_on_with_a_gpu_and_without(trained: Path, tmp_path: Path) -> 
 def test_maml_walks_with_gymnasiums_robots_too(robot: str, steps: int) -> None:
     text = config.read_source("cheetah-maml").replace('name = "cheetah"', f'name = "mujoco"\nmodel = "{robot}"')
     loaded = config.parse(text, (*SMALL, "task.device=cuda", f"maml.horizon={steps}"))
-    state, gpu = first_state(loaded), MamlJob.open(loaded, Ranks())
-    cpu = MamlJob(loaded, loaded.population, CpuTasks(loaded, Ranks()), Ranks(), {})
-    (record, _), (expected, _) = gpu.advance(state), cpu.advance(state)
+    state, (method, gpu), cpu = first_state(loaded), open_parts(loaded, Ranks()), open_maml(loaded, Ranks(), "cpu")
+    (record, _), (expected, _) = (advanced(method, device, state) for device in (gpu, cpu))
     np.testing.assert_allclose(record["fitness_before"], expected["fitness_before"], atol=5e-3)
     gpu.close()

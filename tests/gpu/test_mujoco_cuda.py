@@ -19,7 +19,7 @@ from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 from ees_mpi import machine, train
 from ees_mpi.commands.verify import verify, verify_updates
 from ees_mpi.errors import TaskError
-from ees_mpi.outcomes import Batch, Outcome
+from ees_mpi.generation import Batch, Outcome
 from ees_mpi.ranks import call
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.gpu import lacking

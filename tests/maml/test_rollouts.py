@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from support.maml_point import STRIDE, Point, Walker
 
+from ees_mpi.arrays import Singles
 from ees_mpi.maml.rollouts import Sampler, TaskRollouts
-from ees_mpi.outcomes import Singles
 from ees_mpi.policies import MLP
 
 LAYERS = (2, 4, 2)

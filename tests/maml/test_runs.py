@@ -8,16 +8,18 @@ import h5py
 import numpy as np
 import pytest
 from support.program import TESTS, done, info, run, sets
+from support.small_runs import advanced
 
 from ees_mpi import config
 from ees_mpi.commands.verify import verify
-from ees_mpi.errors import ConfigError
-from ees_mpi.generation.results import Unfinished
-from ees_mpi.generation.state import State, first_state
+from ees_mpi.errors import ConfigError, Interrupted
+from ees_mpi.generation import State
 from ees_mpi.maml import outer
-from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
+from ees_mpi.run.evaluators import Evaluator
 from ees_mpi.run.file import open_run
+from ees_mpi.run.loop import Method, loop
+from ees_mpi.run.parts import first_state, open_parts
 
 POINT = TESTS / "support" / "maml_point.toml"
 SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3")
@@ -31,9 +33,9 @@ CHEETAH = (
 )
 
 
-def job(*names: str) -> tuple[MamlJob, State]:
+def opened(*names: str) -> tuple[Method, Evaluator, State]:
     loaded = config.load(str(POINT), names)
-    return MamlJob.open(loaded, Ranks()), first_state(loaded)
+    return (*open_parts(loaded, Ranks()), first_state(loaded))
 
 
 @pytest.fixture(scope="session")
@@ -46,10 +48,10 @@ def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_after_training_one_gradient_step_at_least_triples_the_return() -> None:
-    learning, state = job("run.evaluate_mean_every=0")
+    method, evaluator, state = opened("run.evaluate_mean_every=0")
     returns = []
-    for _ in range(learning.config.run.generations):
-        record, state = learning.advance(state)
+    for _ in range(config.load(str(POINT)).run.generations):
+        record, state = advanced(method, evaluator, state)
         fitness = np.stack([record.arrays["fitness_before"], record.arrays["fitness"]])
         right = record.arrays["sign"] > 0
         returns.append([fitness[:, right].mean(axis=1), fitness[:, ~right].mean(axis=1)])
@@ -78,11 +80,12 @@ def test_every_generation_moves_within_the_bound(alone: Path) -> None:
 
 
 def test_a_stop_ends_the_iteration_and_leaves_the_state_as_it_was() -> None:
-    learning, state = job(*SMALL)
-    learning.ranks.stopped_by = "SIGUSR1"
-    with pytest.raises(Unfinished):
-        learning.advance(state)
-    assert state.digest() == first_state(learning.config).digest()
+    loaded, ranks = config.load(str(POINT), SMALL), Ranks()
+    method, evaluator = open_parts(loaded, ranks)
+    state, ranks.stopped_by = first_state(loaded), "SIGUSR1"
+    with pytest.raises(Interrupted):
+        loop(method, evaluator, state, 1, [], ranks)
+    assert state.digest() == first_state(loaded).digest()
 
 
 def test_a_file_verifies_and_says_what_it_is(cheetah: Path) -> None:
@@ -109,7 +112,7 @@ def test_adapt_takes_the_gradient_step_and_scores_mean_actions(cheetah: Path, tm
     assert left["evaluations/fitness"][:].tobytes() == again["evaluations/fitness"][:].tobytes()
     np.testing.assert_array_equal(left["evaluations/fitness"][:], -left["evaluations/behavior"][:, 0])
     with np.load(policy) as written:
-        np.testing.assert_array_equal(written["inherited_log_std"], early["policy/log_std"][:])
+        np.testing.assert_array_equal(written["learned_log_std"], early["policy/log_std"][:])
     with open_run(cheetah) as run:
         mean = run.state_arrays()["mean"][0]
     steps = [file["policy/mean"][:] - mean for file in (left, right)]
@@ -142,11 +145,11 @@ def test_without_torch_the_missing_extra_is_named(cheetah: Path, tmp_path: Path)
 
 
 def test_how_gradients_are_gathered_and_layers_kept_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    learning, state = job(*SMALL)
-    _, usual = learning.advance(state)
+    parts = opened(*SMALL)
+    _, usual = advanced(*parts)
     monkeypatch.setattr(outer, "GATHERED", 7)
     monkeypatch.setattr(outer, "KEPT", 0)
-    _, other = learning.advance(state)
+    _, other = advanced(*parts)
     assert other.digest() == usual.digest()
 
 
@@ -154,7 +157,7 @@ def test_learning_goes_on_from_another_run_with_its_deviations(alone: Path, tmp_
     out = tmp_path / "more.h5"
     done("train", POINT, *sets(*SMALL, "run.generations=1"), "--from", alone, "--out", out)
     with open_run(out) as run, open_run(alone) as source:
-        np.testing.assert_array_equal(run["log_std"][0], source.state_arrays()["moments/log_std"])
+        np.testing.assert_array_equal(run["log_std"][0], source.state_arrays()["log_std"])
 
 
 def test_a_generation_of_a_gpu_is_not_verified(alone: Path, monkeypatch: pytest.MonkeyPatch) -> None:

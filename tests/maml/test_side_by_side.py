@@ -8,15 +8,17 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.program import TESTS
+from support.small_runs import advanced
 
 from ees_mpi import config
-from ees_mpi.generation.state import State, first_state
+from ees_mpi.generation import State
 from ees_mpi.maml import outer
+from ees_mpi.maml.evaluators import MamlEvaluator
 from ees_mpi.maml.on_gpu import GpuTasks
 from ees_mpi.maml.outer import learning_tasks
 from ees_mpi.maml.rollouts import Pairs, Sampler, TaskRollouts, theta_of
-from ees_mpi.maml.training import MamlJob
 from ees_mpi.ranks import Ranks
+from ees_mpi.run.parts import first_state, open_parts
 from ees_mpi.tasks.rollouts import Walked
 
 POINT = TESTS / "support" / "maml_point.toml"
@@ -37,9 +39,8 @@ def shortened(batch: TaskRollouts) -> TaskRollouts:
 @pytest.fixture(scope="module")
 def made() -> Made:
     loaded = config.load(str(POINT), SMALL)
-    job, state = MamlJob.open(loaded, Ranks()), first_state(loaded)
-    theta, statistics = theta_of(state), state.observation_mean_std()
-    pairs = [job.work.rollouts(theta, statistics, 0, index, 1 if index % 2 else -1) for index in (0, 2, 3)]
+    (method, evaluator), state = open_parts(loaded, Ranks()), first_state(loaded)
+    pairs = evaluator.evaluate(method.ask(state), np.array([0, 2, 3])).local
     return loaded, state, [Pairs(pair.index, shortened(pair.before), shortened(pair.after)) for pair in pairs]
 
 
@@ -58,8 +59,8 @@ def test_tasks_side_by_side_are_sums_of_single_tasks(made: Made, groups: int, mo
     if groups == 2:
         monkeypatch.setattr(outer, "SIDE_BY_SIDE", 2 * outer.task_bytes(loaded))
     valid = np.ones(5, np.bool_)
-    single = learning_tasks(loaded, state, pairs, valid)
-    several = learning_tasks(loaded, state, [together(pairs)], valid)
+    single = learning_tasks(loaded, theta_of(state), pairs, valid)
+    several = learning_tasks(loaded, theta_of(state), [together(pairs)], valid)
     assert list(single) == [0, 2, 3] and list(several) == ([0] if groups == 1 else [0, 3])
     theta = theta_of(state)
     vector = np.random.default_rng(0).normal(size=len(theta))
@@ -76,8 +77,8 @@ def test_tasks_side_by_side_are_sums_of_single_tasks(made: Made, groups: int, mo
 def test_tasks_that_are_not_valid_teach_nothing(made: Made) -> None:
     loaded, state, pairs = made
     valid = np.array([True, True, False, True, True])
-    assert list(learning_tasks(loaded, state, pairs, valid)) == [0, 3]
-    assert list(learning_tasks(loaded, state, [together(pairs)], valid & (np.arange(5) > 0))) == [3]
+    assert list(learning_tasks(loaded, theta_of(state), pairs, valid)) == [0, 3]
+    assert list(learning_tasks(loaded, theta_of(state), [together(pairs)], valid & (np.arange(5) > 0))) == [3]
 
 
 class StandIn:
@@ -105,7 +106,7 @@ class StandIn:
 
 
 @pytest.fixture
-def on_gpu(monkeypatch: pytest.MonkeyPatch) -> MamlJob:
+def on_gpu(monkeypatch: pytest.MonkeyPatch) -> MamlEvaluator:
     loaded = config.load(str(POINT), SMALL)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # is set by the job, and restored after the test
     monkeypatch.setattr(outer, "ITERATIONS", 3)  # more of them make differences of rounding larger
@@ -113,15 +114,16 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> MamlJob:
         "ees_mpi.maml.on_gpu.opener",
         lambda task: lambda seed, tasks, rollouts, steps, say: StandIn(loaded, tasks, steps),
     )
-    return MamlJob(loaded, loaded.population, GpuTasks(loaded, Ranks(), {0: "GPU-1"}), Ranks(), {})
+    return MamlEvaluator(loaded, Ranks(), GpuTasks(loaded, Ranks(), {0: "GPU-1"}), {})
 
 
-def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: MamlJob) -> None:
-    state, cpu = first_state(on_gpu.config), MamlJob.open(on_gpu.config, Ranks())
-    assert type(on_gpu.work) is GpuTasks and cpu.described == {"device": "cpu"}
+def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: MamlEvaluator) -> None:
+    loaded = config.load(str(POINT), SMALL)
+    state, (method, cpu) = first_state(loaded), open_parts(loaded, Ranks())
+    assert cpu.described == {"device": "cpu"}
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1"
     for _ in range(2):
-        (record, following), (expected, then) = on_gpu.advance(state), cpu.advance(state)
+        (record, following), (expected, then) = (advanced(method, device, state) for device in (on_gpu, cpu))
         assert record.arrays.keys() == expected.arrays.keys()
         for name in (
             "fitness",

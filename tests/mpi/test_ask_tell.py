@@ -8,7 +8,7 @@ from support.processes import all_ended
 from support.program import CHECKOUT, TESTS, done, ees, info, python, run, train
 
 import ees_mpi
-from ees_mpi.generation.state import first_state
+from ees_mpi.run.parts import first_state
 
 EXAMPLES = CHECKOUT / "jobs" / "examples"
 PROGRAM = TESTS / "support" / "ask_tell_loop.py"

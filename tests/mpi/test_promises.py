@@ -96,7 +96,10 @@ def test_a_rank_that_stands_still_in_an_exit_handler_ends_the_job_which_is_compl
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "code"),
-    [("ees_mpi.ranks.serial.Ranks.set_stall_limit", "1 / 0"), ("ees_mpi.update.Update.ask", "exec('1 / 0', {})")],
+    [
+        ("ees_mpi.ranks.serial.Ranks.set_stall_limit", "1 / 0"),
+        ("ees_mpi.strategy.evolution.Evolution.ask", "exec('1 / 0', {})"),
+    ],
     ids=["while MPI starts", "in the job"],
 )
 def test_an_error_of_the_program_itself_on_one_rank_ends_the_job_at_once(tmp_path: Path, place: str, code: str) -> None:

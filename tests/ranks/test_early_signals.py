@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.program import TESTS, TINY, done, ees, info, sets
 
-from ees_mpi.runs import session
+from ees_mpi.run import session
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome
 from ees_mpi.tasks.interference import pattern
 from support.own_tasks import Base
 from support.program import command, sets

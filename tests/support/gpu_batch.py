@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Batch, Outcome
+from ees_mpi.generation import Batch, Outcome
 
 STD = 0.1
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Outcome, Singles
+from ees_mpi.arrays import Floats, Singles
+from ees_mpi.generation import Outcome
 from ees_mpi.policies import MLP, parameter_count
 
 STRIDE = 0.1

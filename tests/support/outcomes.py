@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome
 from support.own_tasks import Base
 
 PARAMETERS = 5

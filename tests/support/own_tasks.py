@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome
 from ees_mpi.tasks.interference import pattern
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from typing import Any
 from unittest import mock
 
 import ees_mpi
-from ees_mpi.generation.results import Record
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome, Record
 from ees_mpi.tasks.interference import pattern
 from support.own_tasks import Base
 

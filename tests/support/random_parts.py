@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.spaces import Box
 
 import ees_mpi
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome
 from support.own_tasks import Base
 
 MAXENT = {"population": {"std": 0.02}, "objective": {"name": "maxent"}}

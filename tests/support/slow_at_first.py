@@ -4,7 +4,7 @@ import math
 import os
 import time
 
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome
 from support.own_tasks import Base
 
 

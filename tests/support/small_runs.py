@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -12,13 +13,14 @@ import pytest
 
 from ees_mpi.config import Config, load, parse
 from ees_mpi.foreign.policy_files import PolicySource
-from ees_mpi.generation.state import State, first_state
+from ees_mpi.generation import Outcomes, Record, State
 from ees_mpi.metrics import logged
-from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.run import writing
-from ees_mpi.runs import starting_point
-from ees_mpi.training import EvolutionJob, open_job, train
+from ees_mpi.run import starting_point, writing
+from ees_mpi.run.evaluators import Evaluator
+from ees_mpi.run.loop import Method, loop
+from ees_mpi.run.parts import first_state, open_parts
+from ees_mpi.run.sinks import committing
 from support.run_files import edited
 
 # The kinds of runs that figures and comparisons show: a preset, and settings.
@@ -47,23 +49,24 @@ FROM_ANT = ("seeded", "seeded1", "backwards", "split")
 SMALL = ("population.size=8", "noise.size=100000", "run.generations=3", "run.fsync=false")
 
 
-def job_of(config: Config) -> EvolutionJob:
-    """Open the job of an evolution strategy in this process."""
-    return EvolutionJob.open(config, Ranks())
-
-
-def trained(config: Config, report: Callable[..., None] = lambda record: None) -> State:
+def trained(config: Config, report: Callable[..., object] = lambda record: None) -> State:
     """Train a config to its end without a file."""
-    job = open_job(config, Ranks())
-    try:
-        return train(job, first_state(config), None, report)
-    finally:
-        job.close()
+    method, evaluator = open_parts(config, Ranks())
+    with closing(evaluator):
+        sinks = [lambda record, following: report(record)]
+        return loop(method, evaluator, first_state(config), config.run.generations, sinks, Ranks())
 
 
 def until(config: Config, generations: int) -> Config:
-    """Return a config with fewer generations."""
+    """Return a config with another number of generations."""
     return replace(config, run=msgspec.structs.replace(config.run, generations=generations))
+
+
+def advanced(method: Method, evaluator: Evaluator, state: State) -> tuple[Record, State]:
+    """Return the record of one generation, and the state after it."""
+    done: list[tuple[Record, State]] = []
+    loop(method, evaluator, state, state.generation + 1, [lambda *both: done.append(both)], Ranks())
+    return done[0]
 
 
 def walk(
@@ -81,9 +84,9 @@ def walk(
     writer = writing.create(path, config, state.arrays(), started_from=note)
     writing.begin_session(writer, config, 1, 1, {"numpy": "0"})
     for stop in stops or (config.run.generations,):
-        job = open_job(until(config, stop), Ranks())
-        state = train(job, state, writer)
-        job.close()
+        method, evaluator = open_parts(config, Ranks())
+        with closing(evaluator):
+            state = loop(method, evaluator, state, stop, [committing(writer)], Ranks())
         if stops and stop != stops[-1]:
             writer.fold()
     if closed:

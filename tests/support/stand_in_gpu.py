@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Batch, Floats, Outcome, Singles
+from ees_mpi.arrays import Floats, Singles
+from ees_mpi.generation import Batch, Outcome
 from ees_mpi.ranks import gpus
 from ees_mpi.tasks.interference import pattern
 from support.own_tasks import Base

@@ -8,8 +8,7 @@ import pytest
 from support.program import done, forget_modules
 
 import ees_mpi
-from ees_mpi.config import load
-from ees_mpi.generation import evaluation
+from ees_mpi.run.evaluators import calls_of
 from ees_mpi.tasks.function import ROWS
 
 SMALL = {"population.size": 2 * ROWS + 10, "run.generations": 3, "noise.size": 5000, "run.fsync": False}
@@ -54,8 +53,8 @@ def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals() -> No
         from mine import calls  # type: ignore[import-not-found]
 
     assert calls[:9] == [1] * 9 and set(calls[9:]) == {ROWS, 10, 1}  # the checks first; the mean is alone
-    config, seen = load("interference-maxvar"), len(calls)
-    assert [evaluation.call_of(index, 64, config) for index in (499, 500)] == [range(448, 500), range(500, 501)]
+    seen = len(calls)
+    assert calls_of([499, 500], 500, 64) == [range(448, 500), range(500, 501)]
     done("verify", "run.h5", "--individuals", 3)
     assert set(calls[seen:]) == {ROWS, 10}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Batch
+from ees_mpi.generation import Batch
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit

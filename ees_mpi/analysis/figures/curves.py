@@ -16,12 +16,12 @@ from ees_mpi.analysis.figures.style import Figure
 from ees_mpi.analysis.numbers.selection import check_generation, sample_of, scales, series, titles
 from ees_mpi.analysis.numbers.summaries import at_stds
 from ees_mpi.analysis.numbers.tables import number
+from ees_mpi.arrays import Floats
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.signal import choose, measure_signal
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.metrics import Sample
-from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import unknown
 from ees_mpi.run.file import Run

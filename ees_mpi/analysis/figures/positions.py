@@ -14,9 +14,9 @@ from ees_mpi.analysis.labels import label, run_names
 from ees_mpi.analysis.numbers.heritability import heritability, measured_stds, places_of
 from ees_mpi.analysis.numbers.selection import check_generation, sample_of, valid_generations
 from ees_mpi.analysis.offspring import axis_names, check_one_task, has_positions
+from ees_mpi.arrays import Floats
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import RunFileError, optional
-from ees_mpi.outcomes import Floats
 from ees_mpi.run.file import Run
 
 SHOWN = (0, 5, 10, 20)  # the generations of further evolution in the paper

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from ees_mpi.analysis.labels import label, stds
 from ees_mpi.analysis.numbers.selection import sample_of
 from ees_mpi.analysis.numbers.tables import columns, number
+from ees_mpi.arrays import Floats
 from ees_mpi.errors import RunFileError, scipy_stats
 from ees_mpi.metrics import BEST
-from ees_mpi.outcomes import Floats
 from ees_mpi.run.arrays import BY_START
 from ees_mpi.run.file import Run
 from ees_mpi.spread import best_elsewhere, distance, share, variances

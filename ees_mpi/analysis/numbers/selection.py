@@ -13,13 +13,14 @@ import numpy as np
 
 from ees_mpi import metrics
 from ees_mpi.analysis.offspring import positions, task_of
+from ees_mpi.arrays import Floats
 from ees_mpi.commands.arguments import check_committed
-from ees_mpi.commands.verify import logged_outcomes, spaced
+from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.metrics import UNKNOWN, Sample
-from ees_mpi.outcomes import Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import unknown
+from ees_mpi.run.again import logged_outcomes
 from ees_mpi.run.file import Run, open_run, tell_missing
 from ees_mpi.spread import Scale
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi.arrays import Floats
 from ees_mpi.errors import scipy_stats
-from ees_mpi.outcomes import Floats
 
 RESAMPLES = 10_000
 FEWEST = 6  # runs for an interval: even the whole range of 5 contains the median in only 94 of 100 cases

@@ -8,8 +8,9 @@ There is no N x N array: rows are taken in blocks. Invalid rows are masked, so t
 from collections.abc import Callable
 from typing import Any
 
+from ees_mpi.arrays import Normalization
 from ees_mpi.errors import ConfigError, MissingExtra
-from ees_mpi.outcomes import MAX_BEHAVIOR, Normalization
+from ees_mpi.generation import MAX_BEHAVIOR
 from ees_mpi.strategy.density import NARROWEST, NORMAL_IQR
 
 BLOCK = 1 << 22  # numbers in a block of rows, about

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from ees_mpi.outcomes import Arrays, Bandwidth, Floats, Outcomes
+from ees_mpi.arrays import Arrays, Bandwidth, Floats
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Part
 

@@ -24,8 +24,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Bandwidth, Floats
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Bandwidth, Floats, Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.strategy.objectives import OBJECTIVES

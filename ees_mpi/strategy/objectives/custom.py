@@ -21,8 +21,9 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
+from ees_mpi.arrays import Floats
 from ees_mpi.errors import PluginError, before_rollouts, located, optional
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, function

@@ -5,7 +5,8 @@ Salimans et al. 2017 (arXiv:1703.03864); Gajewski et al. 2019, supplement S1.2 (
     J = E[f]        w_i = rank(f_i) / N,    ranks symmetric in [-0.5, 0.5]
 """
 
-from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
+from ees_mpi.arrays import Floats
+from ees_mpi.generation import Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.objectives.base import Memory, Objective
 

@@ -18,7 +18,8 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec import Meta
 
-from ees_mpi.outcomes import Floats, Normalization, Outcomes
+from ees_mpi.arrays import Floats, Normalization
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.strategy.density import NARROWEST, WIDEST, density, kernel_sums, width

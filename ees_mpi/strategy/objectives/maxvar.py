@@ -13,7 +13,8 @@ from typing import Annotated
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Normalization, Outcomes
+from ees_mpi.arrays import Floats, Normalization
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.strategy.objectives.base import Memory, Objective

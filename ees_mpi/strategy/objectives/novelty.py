@@ -17,7 +17,8 @@ from typing import Annotated
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Outcomes, centred_ranks
+from ees_mpi.arrays import Floats
+from ees_mpi.generation import Outcomes, centred_ranks
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import Count, key
 from ees_mpi.strategy.objectives.base import Memory, Objective

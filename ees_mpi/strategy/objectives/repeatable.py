@@ -11,8 +11,9 @@ for centred b the terms of the mean m(r) vanish. With K > 2 starts, w_i is the m
 
 import numpy as np
 
+from ees_mpi.arrays import Floats
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.objectives.base import Memory, Objective
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from ees_mpi.outcomes import Arrays
+from ees_mpi.arrays import Arrays
 from ees_mpi.registry import Part, key
 from ees_mpi.strategy.optimizers.base import Decay, Rate, l2_of, moved, prefix, quietly
 

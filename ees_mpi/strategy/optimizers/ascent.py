@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ees_mpi.outcomes import Arrays
+from ees_mpi.arrays import Arrays
 from ees_mpi.registry import Part
 from ees_mpi.strategy.optimizers.base import Decay, Rate, l2_of, moved, quietly
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Protocol
 
 import numpy as np
 
-from ees_mpi.outcomes import Arrays, Floats, Singles
+from ees_mpi.arrays import Arrays, Floats, Singles
 from ees_mpi.registry import key
 
 Rate = Annotated[float, key("The learning rate.", gt=0)]

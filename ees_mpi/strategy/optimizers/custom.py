@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Arrays, readonly
+from ees_mpi.arrays import Arrays, readonly
 from ees_mpi.registry import Part, key
 from ees_mpi.registry.plugins import as_table, like, make_once
 

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from ees_mpi.arrays import Arrays, Floats, Singles, readonly
 from ees_mpi.errors import PluginError
+from ees_mpi.generation import Draw, flat_learned
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Singles, flat_learned, readonly
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import as_table, calling, like, make_once
@@ -67,7 +68,7 @@ class CustomPopulation(Population, frozen=True):
         """Return the user's draw of a generation, checked."""
         draw = self.population.draw(generator, noise, parameters)
         if not isinstance(draw, Draw):
-            raise self._error(f"draw() returned {type(draw).__name__}; expected an ees_mpi.outcomes.Draw")
+            raise self._error(f"draw() returned {type(draw).__name__}; expected an ees_mpi.generation.Draw")
         limits = {"offset": (0, noise.size - parameters), "sign": (-128, 127), "parent": (0, self.components - 1)}
         with calling(self._code, "draw()"):
             arrays = {name: np.asarray(getattr(draw, name)) for name in limits}

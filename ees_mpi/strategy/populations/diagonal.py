@@ -15,8 +15,9 @@ the step it is held between `population.std` / 1000 and `population.std` * 1000.
 import msgspec
 import numpy as np
 
+from ees_mpi.arrays import Arrays, Floats, Singles
+from ees_mpi.generation import Draw
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.populations.normal import Normal
 from ees_mpi.strategy.populations.weighted import weighted_noise

@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Draw
+from ees_mpi.generation import Draw
 from ees_mpi.registry import key
 from ees_mpi.strategy.populations.base import Population
 from ees_mpi.strategy.populations.normal import SMALLEST_STD, Normal

@@ -15,8 +15,9 @@ from typing import Annotated
 
 import numpy as np
 
+from ees_mpi.arrays import Arrays, Floats
+from ees_mpi.generation import Draw
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.strategy.populations.normal import Normal

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Arrays, Floats, Singles
+from ees_mpi.generation import Draw
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays, Draw, Floats, Singles
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.strategy.populations.base import Population

@@ -11,8 +11,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.ranks import Ranks
 
 GRAIN = 64  # parameters; slices are multiples of it

@@ -11,7 +11,7 @@ import functools
 import torch
 from torch import Tensor
 
-from ees_mpi.outcomes import Bandwidth
+from ees_mpi.arrays import Bandwidth
 from ees_mpi.strategy.density import scott
 from ees_mpi.strategy.scg.evaluation import estimate
 from ees_mpi.strategy.scg.nodes import Stochastic, apply, expect

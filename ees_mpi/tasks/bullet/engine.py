@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ees_mpi.outcomes import Singles
+from ees_mpi.arrays import Singles
 from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import TIME_STEP
 from ees_mpi.tasks.paper_robots import PaperRobot

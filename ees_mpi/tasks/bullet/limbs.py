@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.tasks.bullet.world import MODELS, pybullet
 
 Limb = tuple[str, Sequence[Sequence[float]], float]  # a link, the ends of a capsule's axis in its frame, the radius

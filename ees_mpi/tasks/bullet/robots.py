@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.tasks.bullet.limbs import in_space, read_limbs
 from ees_mpi.tasks.bullet.world import TIME_STEP, World, pybullet
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi.arrays import Singles, doubles
 from ees_mpi.errors import ConfigError, PluginError
-from ees_mpi.outcomes import Singles, doubles
 from ees_mpi.registry import unknown
 from ees_mpi.registry.plugins import calling, function
 

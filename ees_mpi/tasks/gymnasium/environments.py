@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi.arrays import Singles
 from ees_mpi.errors import ConfigError, MissingExtra, PluginError, optional
-from ees_mpi.outcomes import Singles
 from ees_mpi.registry import flat, leaves
 from ees_mpi.registry.marks import require
 from ees_mpi.registry.plugins import failed, import_module

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi.arrays import Singles
 from ees_mpi.errors import EesError, MissingExtra
-from ees_mpi.outcomes import Singles
 from ees_mpi.registry.plugins import calling
 from ees_mpi.tasks.gymnasium.behaviors import Rollout
 from ees_mpi.tasks.gymnasium.environments import flattened, was_reset_by_mujoco

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from ees_mpi.arrays import Singles
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import measured_buffers, missing_memory_is_refused, rows_that_fit

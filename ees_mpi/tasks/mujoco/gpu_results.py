@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE, WalkingTask, along
 from ees_mpi.tasks.mujoco.robot_model import ManyRobots, RobotModel
 

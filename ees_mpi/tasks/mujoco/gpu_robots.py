@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.errors import TaskError
-from ees_mpi.outcomes import Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.buffers import Buffers, watched_worlds
 from ees_mpi.tasks.mujoco.gpu import Toolkit

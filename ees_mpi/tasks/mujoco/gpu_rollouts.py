@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Batch, Floats, Outcome, Outcomes, Singles
+from ees_mpi.arrays import Floats, Singles
+from ees_mpi.generation import Batch, Outcome, Outcomes
 from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
 from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.errors import ConfigError, MissingExtra
-from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.registry import unknown
 from ees_mpi.tasks.mujoco.buffers import Buffers
 from ees_mpi.tasks.mujoco.gpu import Toolkit

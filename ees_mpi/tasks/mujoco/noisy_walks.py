@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows

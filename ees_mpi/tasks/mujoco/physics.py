@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Singles
+from ees_mpi.arrays import Singles
 from ees_mpi.tasks.mujoco.buffers import SCRATCH, Buffers, overflow_message
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.robot_model import ManyRobots, RobotModel, library

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.policies import CLIP, parameter_count
 
 CHUNK = 1 << 24  # noise values gathered at a time

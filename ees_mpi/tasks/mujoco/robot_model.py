@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.errors import optional
-from ees_mpi.outcomes import Floats, Singles
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.tasks.locomotion import FASTEST, FASTEST_COORDINATE
 from ees_mpi.tasks.mujoco.robot_model import RobotModel, library
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ees_mpi.analysis.figures.curves import standard_error
+from ees_mpi.generation import Outcomes
 from ees_mpi.metrics import Sample, Settings
-from ees_mpi.outcomes import Outcomes
 from ees_mpi.ranks import Ranks
 
 

@@ -10,8 +10,8 @@ from support.small_runs import Zoo
 import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.analysis.numbers.selection import scales, series
+from ees_mpi.arrays import Floats
 from ees_mpi.metrics import METRICS, Sample
-from ees_mpi.outcomes import Floats
 from ees_mpi.spread import rounded
 
 

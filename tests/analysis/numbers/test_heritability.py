@@ -13,10 +13,11 @@ from support.small_runs import walk
 import ees_mpi
 from ees_mpi import open_run
 from ees_mpi.analysis.numbers.heritability import facts, heritability, kept_side, sentence
+from ees_mpi.arrays import Floats
+from ees_mpi.generation import Outcomes
 from ees_mpi.metrics import METRICS, Sample, Settings
-from ees_mpi.outcomes import Floats, Outcomes
 from ees_mpi.ranks import Ranks
-from ees_mpi.runs import progress
+from ees_mpi.run import progress
 from ees_mpi.spread import best_elsewhere, best_of
 
 SMALL = sets("task.steps=5", "task.hidden=[4]", "noise.size=20000")

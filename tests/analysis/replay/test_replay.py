@@ -1,5 +1,6 @@
 """Replays: the bits of the file, videos that play, and refusals."""
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from ees_mpi.analysis import replay
 from ees_mpi.analysis.offspring import extremes
 from ees_mpi.commands.requests import ReplayRequest
 from ees_mpi.errors import VerifyError
-from ees_mpi.generation.reevaluation import Repeated
+from ees_mpi.generation import Outcomes
 
 SAME = "the same bits as in the file"
 AGAIN = "each was evaluated twice, with the same bits\n"  # new mutations, which no file of the user has
@@ -92,13 +93,18 @@ def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, t
     assert list(tmp_path.iterdir()) == []
 
 
+def other_behavior(logged: Outcomes) -> Outcomes:
+    return dataclasses.replace(logged, behavior=np.full_like(logged.behavior, 3.0))
+
+
 def test_other_bits_of_a_new_mutation_are_an_error(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "repeat", lambda *_: Repeated(np.arange(4.0), np.arange(1.0, 5.0)))
+    logged = replay.logged_outcomes
+    monkeypatch.setattr(replay, "logged_outcomes", lambda *words: other_behavior(logged(*words)))
     lines: list[str] = []
     with pytest.raises(VerifyError, match=r"^1 of 1 gave other bits when they were evaluated a second time"):
         replay.replay(finished, ReplayRequest(individuals=[1], mutations=2), lines.append)
     assert lines[0].startswith("mutation 1: ")
-    assert "OTHER BITS than in its first evaluation, which has behaviour 3" in lines[0]
+    assert "OTHER BITS than in its first evaluation, which has behaviour 3;" in lines[0]
 
 
 def test_a_custom_task_may_draw_itself(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 import ees_mpi
-from ees_mpi.outcomes import Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.objectives import arrays
 from ees_mpi.strategy.objectives.maxent import MaxEnt

@@ -14,7 +14,7 @@ from ees_mpi import open_run
 from ees_mpi.analysis.numbers.selection import sample_of, scales, series
 from ees_mpi.config import Config, load
 from ees_mpi.errors import ConfigError, MissingExtra, PluginError
-from ees_mpi.generation.results import Record
+from ees_mpi.generation import Record
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.objectives.custom import CustomObjective
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from support.outcomes import outcomes
 
-from ees_mpi.outcomes import Floats, Normalization, centred_ranks
+from ees_mpi.arrays import Floats, Normalization
+from ees_mpi.generation import centred_ranks
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.density import width
 from ees_mpi.strategy.objectives import OBJECTIVES

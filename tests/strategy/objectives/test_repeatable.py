@@ -5,8 +5,9 @@ import pytest
 import torch
 
 import ees_mpi
+from ees_mpi.arrays import Floats
 from ees_mpi.config import load
-from ees_mpi.outcomes import Floats, Outcomes
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.objectives.repeatable import Repeatable, standardised
 from ees_mpi.strategy.scg import surrogates

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from support.outcomes import in_parts
 
+from ees_mpi.generation import Draw
 from ees_mpi.noise import NoiseTable, stream
-from ees_mpi.outcomes import Draw
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.populations.normal import Normal
 from ees_mpi.strategy.populations.weighted import WIDE, weighted_noise

@@ -9,7 +9,8 @@ import torch
 from support.outcomes import outcomes
 from torch import Tensor
 
-from ees_mpi.outcomes import Floats, Normalization, Outcomes
+from ees_mpi.arrays import Floats, Normalization
+from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.density import width
 from ees_mpi.strategy.objectives.fitness import Fitness

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from support.physics import opened
 
-from ees_mpi.outcomes import Floats, Outcome
+from ees_mpi.arrays import Floats
+from ees_mpi.generation import Outcome
 from ees_mpi.policies import mean_std
 from ees_mpi.tasks.bullet.engine import ROBOTS
 from ees_mpi.tasks.bullet.world import pybullet

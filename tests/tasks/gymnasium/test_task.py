@@ -7,7 +7,7 @@ import pytest
 from gymnasium.envs.mujoco.ant_v5 import AntEnv
 
 from ees_mpi.errors import ConfigError, EesError, MissingExtra
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome
 from ees_mpi.registry import plugins
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.gymnasium import environments

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("mujoco")
 from support.action_on_cpu import ActionOnCpu, compiled
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.tasks.mujoco.replica import action
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
 from ees_mpi.tasks.mujoco.replica.robots import replica_model

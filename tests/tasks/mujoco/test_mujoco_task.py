@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Outcome
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.robot_model import library
 from ees_mpi.tasks.mujoco.task import Mujoco

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.outcomes import Batch
+from ees_mpi.generation import Batch
 from ees_mpi.policies import MLP, parameter_count
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco import buffers, gpu

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
 pytest.importorskip("mujoco")

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.tasks.mujoco.replica import rules as bullet
 from ees_mpi.tasks.mujoco.replica.bodies import TIME_STEP
 from ees_mpi.tasks.mujoco.replica.rules import Rules

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.tasks.mujoco.replica.bodies import TIME_STEP
 from ees_mpi.tasks.mujoco.replica.rules import CONTACT_SHARE, LIMIT_SHARE, SLACK, SLOP, SWEEPS, Rules
 from ees_mpi.tasks.mujoco.robot_model import library

@@ -5,7 +5,7 @@ from typing import Any
 
 import warp as wp
 
-from ees_mpi.outcomes import Singles
+from ees_mpi.arrays import Singles
 from ees_mpi.tasks.mujoco.replica import action
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
 from ees_mpi.tasks.mujoco.replica.rules import Rules

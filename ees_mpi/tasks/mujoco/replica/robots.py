@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.arrays import Floats, Singles
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
 from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.replica import rules as bullet

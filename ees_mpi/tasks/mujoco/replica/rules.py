@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.outcomes import Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.tasks.mujoco.replica.bodies import ANT_LEGS, AXIS, NEAR, ORDER
 
 START_RANGE = 0.1  # of the joint angles

@@ -16,10 +16,12 @@ from support.random_parts import SMALL, train
 
 import ees_mpi
 from ees_mpi import ranks
+from ees_mpi.commands.requests import TrainRequest
+from ees_mpi.commands.train import prepare
 from ees_mpi.commands.verify import verify_updates
 from ees_mpi.config import load
 from ees_mpi.errors import RunFileError
-from ees_mpi.runs.start import RunToTrain
+from ees_mpi.run.start import Prepared
 
 ENV = {"name": "gymnasium", "env": "support.random_parts:Walk-v0", "steps": 5, "hidden": [2], "observation_share": 1.0}
 LEFTOVER = {"env_settings": {"fault": "leftover"}}
@@ -112,19 +114,23 @@ def test_other_ranks_unmask_code_that_depends_on_its_process_and_several_rollout
     assert two.stdout.count(f"digest: {alone}") == 2
 
 
+def resumed(out: Path) -> Prepared:
+    """Return the run that `train --resume` prepares."""
+    return prepare(TrainRequest("interference-maxvar", out, resume=True), load("interference-maxvar", TINY))
+
+
 def test_resume_says_that_there_is_nothing_to_resume(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    asked = RunToTrain("interference-maxvar", TINY, out, resume=True)
-    assert f"there is no {out} to resume: a new run begins" in asked.prepare().config.notes
+    assert f"there is no {out} to resume: a new run begins" in resumed(out).config.notes
     program.train(out)
-    again = asked.prepare()
+    again = resumed(out)
     again.close()
     assert not any("resume" in note for note in again.config.notes)
 
 
 def test_the_loser_of_two_first_writers_is_told_that_the_file_exists_now(tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    loser = RunToTrain("interference-maxvar", TINY, out, resume=True).prepare()
+    loser = resumed(out)
     program.train(out)  # the other one was faster, and has ended
     with pytest.raises(RunFileError, match=r"exists now: another process .* --resume again"):
         loser.open()

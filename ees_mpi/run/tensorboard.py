@@ -3,13 +3,14 @@
 import importlib
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import ConfigError, MissingExtra, RunFileError
-from ees_mpi.generation.results import Record
+from ees_mpi.generation import Record, State
+from ees_mpi.run.loop import Sink
 
 WRITERS = ("tensorboardX", "torch.utils.tensorboard")  # the first one imports faster
 QUEUE = 10_000  # points: more than a generation has
@@ -36,14 +37,11 @@ def _writer() -> Any:
 
 
 @contextmanager
-def curves(folder: Path | None, run: Path, first: int) -> Iterator[Callable[[Record], None]]:
-    """Yield a function that writes the metrics of a generation into the folder of a run, FOLDER/RUN.
+def curves(folder: Path, run: Path, first: int) -> Iterator[Sink]:
+    """Yield a sink that writes the metrics of a generation into the folder of a run, FOLDER/RUN.
 
-    It writes one point per metric, except those that are not finite; without a folder, nothing. `first`: generation
+    It writes one point per metric, except those that are not finite. `first`: generation
     """
-    if folder is None:
-        yield lambda record: None
-        return
     # A session that was killed, or a run that was overwritten, may have left points from here on: hide them.
     # The names of the files have seconds only, and two sessions may begin in one second.
     options = {"flush_secs": FLUSH_SECONDS, "filename_suffix": f".{first:08d}", "max_queue": QUEUE}
@@ -51,7 +49,7 @@ def curves(folder: Path | None, run: Path, first: int) -> Iterator[Callable[[Rec
     writer = _writer()(str(folder / run.stem), purge_step=first, **options)
     writing = {*threading.enumerate()} - others
 
-    def update(record: Record) -> None:
+    def update(record: Record, following: State) -> None:
         if not all(thread.is_alive() for thread in writing):  # its queue would be full soon, and wait for ever
             raise RunFileError(f"--tensorboard {folder}: the curves cannot be written any more")
         for name, value in record.metrics.items():

@@ -5,13 +5,14 @@ import struct
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.program import TINY, done, sets
 
 from ees_mpi import open_run
 from ees_mpi.errors import RunFileError
-from ees_mpi.generation.results import Record
-from ees_mpi.runs import tensorboard
+from ees_mpi.generation import Record, State
+from ees_mpi.run import tensorboard
 
 TRAIN = ("train", "interference-maxvar", *sets(*TINY, "run.fsync=false"), "--tensorboard", "curves", "-o", "run.h5")
 
@@ -66,4 +67,4 @@ def test_curves_that_cannot_be_written_are_an_error_and_no_wait(monkeypatch: pyt
         made[0].end.set()
         made[0].thread.join()
         with pytest.raises(RunFileError, match="cannot be written any more"):
-            update(Record(0, {}, {}))
+            update(Record(0, {}), State(1, {}, {}, np.zeros(1)))

@@ -14,16 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi import machine
+from ees_mpi.arrays import Arrays, Floats, Singles
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files, policy_files, policy_fit
 from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
-from ees_mpi.generation.state import State, split_mean, state_of
-from ees_mpi.outcomes import Arrays, Floats, Singles
+from ees_mpi.generation import State
+from ees_mpi.policies import mean_std
 from ees_mpi.registry import flat
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import tables
 from ees_mpi.run.file import Run, is_study, open_run, starting_note, tell_missing
+from ees_mpi.run.parts import split_mean, state_of
 
 KINDS = (
     "expected a policy: a run file, .npz, .zip of Stable-Baselines3, .pt, shelf:NAME or module:function. "
@@ -38,11 +40,10 @@ class StartingPoint:
     mean: Singles  # [K, D]
     observations: Floats  # [1 + 2 O]
     std: float
-    inherited: Arrays  # moments that the method passes on
     about: dict[str, Any]  # the run, generation and digest, for the notes in a file
     layers: tuple[int, ...] = ()  # of an exported policy: the sizes of observation, hidden layers, action
     config: str = ""  # the TOML of the run; empty for a policy of another program
-    learned: Arrays = field(default_factory=dict)  # other learned arrays of the population: `std`
+    learned: Arrays = field(default_factory=dict)  # what else was learned: `std`, `log_std`
     foreign: ForeignPolicy | None = None  # a policy that was trained elsewhere
     noted_std: float = 0.0  # of the run that a study began with; 0: not known
 
@@ -51,7 +52,7 @@ class StartingPoint:
         """The mean and std [O] that normalise observations: a policy's are exact, training has a floor for the std."""
         if self.foreign and len(self.foreign.mean):
             return self.foreign.mean, self.foreign.std
-        return State(0, {}, {}, self.observations).observation_mean_std()
+        return mean_std(self.observations)
 
     @property
     def own_std(self) -> float | None:
@@ -141,7 +142,7 @@ def of_policy(policy: ForeignPolicy, label: str = "") -> StartingPoint:
         "training_steps": 0,
     }
     sums = policy.observation_sums if len(policy.mean) else np.zeros(1)
-    return StartingPoint(policy.parameters[None], sums, 0.02, {}, about, foreign=policy)
+    return StartingPoint(policy.parameters[None], sums, 0.02, about, foreign=policy)
 
 
 def read(run: Run, generation: int | None) -> StartingPoint:
@@ -152,19 +153,18 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     if generation is None or generation == last:
         state = State.from_arrays(run.state_arrays())
         generation, digest = state.generation, state.digest().hex()
-        learned, moments, sums = state.learned, state.moments, state.observations
+        learned, sums = state.learned, state.observations
     else:
         if not 0 <= generation < last:
             raise ConfigError(f"generation {generation}: {run.path} has 0 to {last}")
         run.check_generation(generation)
         digest = run["state_sha256"][generation - 1].decode() if generation else ""
         learned, sums = run.learned(generation), run.observation_sums(generation)
-        moments = {name: run[name][generation] for name in config.method.inherited if name in run.names}
         if not np.isfinite(learned["mean"]).all():
             raise RunFileError(f"{run.path} is damaged: its mean of generation {generation} is not finite")
     if is_study(run) and last:  # of any policy: those of other programs have no least std
         acted = run.observation_statistics(min(generation, last - 1))[1]
-        ours = State(0, {}, {}, sums).observation_mean_std()[1]
+        ours = mean_std(sums)[1]
         if not np.allclose(acted, ours, rtol=1e-6):
             least = f"the smallest std of its normaliser is {acted.min():g}, and a run has stds of at least"
             raise ConfigError(f"{run.path}: {least} {ours.min():g}; expected the file of the policy instead")
@@ -182,10 +182,9 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     code = note.get("own_code", {}) if is_study(run) else machine.own_code(run.machine(max(generation - 1, 0)))
     if code:
         about["own_code"] = code
-    inherited = {name: moments[name] for name in config.method.inherited if name in moments}
     others = {name: array for name, array in learned.items() if name != "mean"}
     std, text, noted = config.population.std, config.to_toml(), note.get("own_std", 0.0)
-    return StartingPoint(learned["mean"], sums, std, inherited, about, config=text, learned=others, noted_std=noted)
+    return StartingPoint(learned["mean"], sums, std, about, config=text, learned=others, noted_std=noted)
 
 
 def code_change(start: StartingPoint, config: Config) -> str:
@@ -210,9 +209,8 @@ def policy_arrays(start: StartingPoint, parameters: Singles, steps: int) -> dict
     if len(start.mean) > 1 or parameters.tobytes() != start.mean[0].tobytes():  # not the mean of the whole run
         about["state_sha256"] = hashlib.sha256(parameters.tobytes()).hexdigest()
     facts = {"about": json.dumps(about), "config": start.config}
-    inherited = {f"inherited_{name}": array for name, array in start.inherited.items()}
     learned = {f"learned_{name}": array for name, array in start.learned.items()}
-    return {**facts, **inherited, **learned, "observation_sums": start.observations}
+    return {**facts, **learned, "observation_sums": start.observations}
 
 
 def read_policy(path: Path) -> StartingPoint:
@@ -229,15 +227,13 @@ def read_policy(path: Path) -> StartingPoint:
         std, noted, config = float(about.pop("std")), about.pop("own_std", 0.0), str(arrays["config"])
         if not 0 < std <= 1e30:
             raise ValueError(f"its std is {std:g}; expected a number above 0")
-        inherited, learned = (
-            {name.removeprefix(prefix): _finite(arrays, name) for name in arrays if name.startswith(prefix)}
-            for prefix in ("inherited_", "learned_")
-        )
+        others = [name for name in arrays if name.startswith("learned_")]
+        learned = {name.removeprefix("learned_"): _finite(arrays, name) for name in others}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         other = "" if "parameters" in arrays else "; another program's has NAME.weight and NAME.bias for each layer"
         raise RunFileError(f"{path} is not a policy of `ees-mpi export --policy`: {reason}{other}") from None
-    return StartingPoint(mean[None], observations, std, inherited, about, sizes, config, learned, noted_std=noted)
+    return StartingPoint(mean[None], observations, std, about, sizes, config, learned, noted_std=noted)
 
 
 def _observation_sums(arrays: Arrays) -> Floats:
@@ -296,9 +292,7 @@ def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[S
         mean = split_mean(config, mean, start.learned.get("std", np.float32(start.std)))
     state = state_of(config, mean, start.observations)
     learned = {name: start.learned.get(name, array) for name, array in state.learned.items() if name != "mean"}
-    inherited = {name: start.inherited[name] for name in config.method.inherited if name in start.inherited}
-    clipped = config.population.clip({"mean": mean, **learned})
-    first = replace(state, learned=clipped, moments={**state.moments, **inherited})
+    first = replace(state, learned=config.population.clip({"mean": mean, **learned}))
     for name, array in state.arrays().items():
         if (shape := first.arrays()[name].shape) != array.shape:
             raise ConfigError(f"--from {text}: its {name} has the shape {shape}; expected {array.shape}")

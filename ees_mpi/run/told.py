@@ -6,17 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ees_mpi.arrays import Floats, doubles
 from ees_mpi.config import Config, Evolution
 from ees_mpi.errors import TaskError
-from ees_mpi.generation.packing import LEADING
-from ees_mpi.generation.rollouts import mean_behavior
-from ees_mpi.outcomes import Floats, doubles
+from ees_mpi.generation import LEADING, mean_behavior
 
 
 def rows_of(
     config: Config, index: NDArray[np.int64], parts: int | None, behavior: Any, fitness: Any, valid: Any
 ) -> Floats:
-    """Return the outcomes of the individuals `index` as rows, like those of `packing.pack`.
+    """Return the outcomes of the individuals `index` as rows, like those of `generation.pack`.
 
     parts: the length of the lists that may be given in place of arrays. B may not be known yet; then
         `task.behavior_dim` is 0

@@ -1,10 +1,8 @@
 """A loop of the user: its config, whose task takes the place of another; and its run file."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +13,14 @@ from ees_mpi.config import Config, with_base, written
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_no_folder, check_writable
-from ees_mpi.generation.state import State
-from ees_mpi.ranks import Ranks
+from ees_mpi.generation import State
 from ees_mpi.registry import Part
 from ees_mpi.registry.search import FOLDERS
 from ees_mpi.registry.toml import settings_of, source_of, tables
 from ees_mpi.run import writing
 from ees_mpi.run.file import check_ours, open_run
-from ees_mpi.runs.start import PreparedRun, begin_session, load, reopen
-from ees_mpi.store.writer import Writer, has_generations
+from ees_mpi.run.start import Prepared, load, reopen
+from ees_mpi.store.writer import has_generations
 
 NO_END = 10**6  # generations of a recorded run whose end is not known
 # The sections of a loop that has no others.
@@ -77,58 +74,29 @@ def config_of(
     return replace(configs.load(whole, settings_of(settings), trust), folders=tuple(FOLDERS))
 
 
-@dataclass
-class Recording:
-    """The file of a loop on this rank: only rank 0 has one. It is created when the first outcomes are known."""
-
-    create: Callable[[Config], Writer] | None = None
-    writer: Writer | None = None
-    sessions: Sequence[Mapping[str, Any]] = ()  # of a file that is resumed
-
-    @classmethod
-    def new(cls, name: str | os.PathLike[str], state: State, overwrite: bool) -> "Recording":
-        """Check that a new file can be written, and prepare it; it is not made yet."""
-        check_no_folder("record", name)
-        path = Path(name).absolute()  # the loop of the user may change the present folder
-        check_folder(path)
-        if overwrite:
-            check_ours(path)
-        elif path.exists() and has_generations(path):
-            again = "Strategy.resume continues it, overwrite=True starts again"
-            raise RunFileError(f"{path} exists already; {again}")
-        check_writable(path, "record")  # the file is made after the first generation of the user's simulator
-        return cls(create=partial(writing.create, path, state=state.arrays(), overwrite=overwrite))
-
-    def begin(self, config: Config, state: State, ranks: Ranks) -> None:
-        """Open the file on rank 0, if there is one, and note the session in it; called on all ranks together."""
-        with ranks.together():
-            if self.create:
-                self.writer = self.create(config)
-            if self.writer:
-                begin_session(self.writer, config, state.generation, self.sessions, ranks, device="cpu")
-
-    @contextmanager
-    def released_by_errors(self) -> Iterator[None]:
-        """Release the file if an error ends a block: the program may go on, and resume the run later."""
-        try:
-            yield
-        except BaseException:
-            if self.writer:
-                self.writer.release()
-            self.writer = None
-            raise
-
-    def close(self, config: Config, generations: int, finished: bool) -> None:
-        """Close the file; `finished`: it says that the run is complete with so many generations."""
-        writer, self.writer = self.writer, None
-        if writer and finished:
-            run = msgspec.structs.replace(config.run, generations=max(1, generations))
-            writing.note_config(writer, replace(config, run=run))
-        if writer:
-            writer.close()
+def prepare_file(name: str | os.PathLike[str], config: Config, state: State, overwrite: bool) -> Prepared:
+    """Check that a new file can be written, and prepare it, on rank 0; it is not made yet."""
+    check_no_folder("record", name)
+    path = Path(name).absolute()  # the loop of the user may change the present folder
+    check_folder(path)
+    if overwrite:
+        check_ours(path)
+    elif path.exists() and has_generations(path):
+        again = "Strategy.resume continues it, overwrite=True starts again"
+        raise RunFileError(f"{path} exists already; {again}")
+    check_writable(path, "record")  # the file is made after the first generation of the user's simulator
+    return Prepared(path, Path(name), config, state, is_new=True, overwrite=overwrite)
 
 
-def reopen_loop(path: Path, generations: int | None, force: bool, trust: bool) -> PreparedRun:
+def close_file(prepared: Prepared, config: Config, generations: int, finished: bool) -> None:
+    """Close the file of a loop; `finished`: it says that the run is complete with so many generations."""
+    if prepared.writer and finished:
+        run = msgspec.structs.replace(config.run, generations=max(1, generations))
+        writing.note_config(prepared.writer, replace(config, run=run))
+    prepared.close()
+
+
+def reopen_loop(path: Path, generations: int | None, force: bool, trust: bool) -> Prepared:
     """Open the file of a recorded loop to continue it, on rank 0."""
     with open_run(path, allow_damaged_journal=True) as run:
         if (task := run.config.task_name) != "own_loop":

@@ -8,31 +8,35 @@ and state that a rollout leaves behind are found.
 import time
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 
 import numpy as np
 
+from ees_mpi.arrays import Floats
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, before_rollouts, collective, located
-from ees_mpi.generation.packing import LEADING, pack
-from ees_mpi.generation.rollouts import seeded
-from ees_mpi.generation.state import State
-from ees_mpi.noise import Noise, stream
-from ees_mpi.outcomes import Floats, Singles
+from ees_mpi.generation import NOBODY, Outcomes, Work
+from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
+from ees_mpi.run.evaluators import CpuEvaluator
 
 INDIVIDUALS = 4
 SECONDS = 30.0  # after which a rank begins no further rollout of the first time
 
 
 @before_rollouts()
-def check_deterministic(config: Config, state: State, ranks: Ranks) -> None:
+def check_deterministic(config: Config, work: Work, ranks: Ranks) -> None:
     """Raise a ConfigError on all ranks if the user's code gives other outcomes the second time."""
     if not config.task.own_code or not config.task.deterministic:
         return
-    people, size = _individuals(config, state), ranks.size
-    first = _evaluate(config, state, people, range(ranks.rank, len(people), size), ranks, time.monotonic() + SECONDS)
+    seen = np.full(len(work.seeds), config.task.observation_dim > 0)
+    work = replace(work, seeds=work.seeds[:, :1], observe=seen)  # one start of each tells enough
+    if not config.population.has_individuals:  # the mean, in place of individuals
+        work = replace(work, draw=NOBODY)
+    count, size = min(INDIVIDUALS, len(work.draw.offset) or 1), ranks.size
+    first = _evaluate(config, work, range(ranks.rank, count, size), ranks, time.monotonic() + SECONDS)
     again = [index for index in first if (index + size // 2) % size == ranks.rank]
-    second = _evaluate(config, state, people, again[::-1], ranks)
+    second = _evaluate(config, work, again[::-1], ranks)
     for index in sorted(second):
         if difference := _difference(first[index], second[index], config.task.behavior_dim):
             raise collective(
@@ -45,43 +49,32 @@ def check_deterministic(config: Config, state: State, ranks: Ranks) -> None:
             )
 
 
-def _individuals(config: Config, state: State) -> list[Singles]:
-    """Return the first individuals of the first generation; of a population without individuals the mean."""
-    population, noise = config.population, Noise(config.noise_seed, config.noise.size)
-    if not population.has_individuals:
-        return [state.mean[0].copy()]
-    draw = population.draw(stream(config.run.seed, "draw", state.generation), noise, state.mean.shape[1])
-    count = min(INDIVIDUALS, population.size)
-    return [population.individual(state.learned, draw, index, noise) for index in range(count)]
-
-
 def _evaluate(
-    config: Config,
-    state: State,
-    people: Sequence[Singles],
-    mine: Sequence[int],
-    ranks: Ranks,
-    until: float = float("inf"),
+    config: Config, work: Work, mine: Sequence[int], ranks: Ranks, until: float = float("inf")
 ) -> dict[int, Floats]:
     """Evaluate this rank's individuals in a new evaluator; return the rows of all ranks on every rank, by index."""
-    task, observed, rows = config.task, config.task.observation_dim, []
-    where = located(f"generation {state.generation}")
-    with ranks.together(), where, closing(task.open(config.run.seed)) as evaluator:
+    rows, noise, alone = [], Noise(config.noise_seed, config.noise.size), Ranks()
+    where = located(f"generation {work.state.generation}")
+    with ranks.together(), where, closing(CpuEvaluator(config, noise, alone)) as evaluator:
         for index in mine:
             if ranks.stopping() or time.monotonic() > until:
                 break
-            next(seeded(evaluator, config, state.generation, index))
-            outcome = evaluator.evaluate(index, people[index], *state.observation_mean_std(), observed > 0)
-            sums = np.zeros(1 + 2 * observed) if outcome.observations is None else outcome.observations
-            rows.append([*pack([outcome], task.behavior_dim)[0], *sums])
-    width = LEADING + task.behavior_dim + 1 + 2 * observed
-    return {int(row[0]): row for row in ranks.allgather(np.array(rows, np.float64).reshape(len(rows), width))}
+            found = evaluator.evaluate(work, np.array([index]))
+            rows.append([index, *_row(found.outcomes if work.size else found.means, len(work.state.observations))])
+    width = 4 + config.task.behavior_dim + len(work.state.observations)
+    return {int(row[0]): row[1:] for row in ranks.allgather(np.array(rows, np.float64).reshape(len(rows), width))}
+
+
+def _row(one: Outcomes, sums: int) -> list[float]:
+    """Return the numbers of an outcome: valid, length, fitness, behaviour, observation sums."""
+    seen = one.observations[0] if len(one.observations) else np.zeros(sums)
+    return [*one.valid, *one.length, *one.fitness, *one.behavior[0], *seen]
 
 
 def _difference(one: Floats, other: Floats, behavior_dim: int) -> str:
     """Return what differs first between two rows of the same individual; empty: nothing."""
-    end = LEADING + behavior_dim
-    parts = {"behaviour": range(LEADING, end), "fitness": [3], "length": [2], "validity": [1]}
+    end = 3 + behavior_dim
+    parts = {"behaviour": range(3, end), "fitness": [2], "length": [1], "validity": [0]}
     for name, places in {**parts, "observation sums": range(end, len(one))}.items():
         for number, place in enumerate(places):
             if one[place].tobytes() != other[place].tobytes():

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from typing import Any, Self, TextIO
 
 from ees_mpi.config import Config
-from ees_mpi.generation.results import Record, invalid_rollouts
-from ees_mpi.outcomes import Outcome
+from ees_mpi.generation import Record, State, invalid_rollouts
 from ees_mpi.ranks import Ranks, launched
 from ees_mpi.terminal import clock, pace, plain
 
@@ -62,7 +61,7 @@ class Progress(Display):
         self._total, self._first = config.run.generations, done
         super().__init__(stream, total=self._total, initial=done, unit="gen", smoothing=0.05)
 
-    def update(self, record: Record) -> None:
+    def __call__(self, record: Record, following: State) -> None:
         """Show one more committed generation."""
         warnings = [self._file_warning()]
         if not self._invalid and not record["valid"].all():
@@ -71,7 +70,7 @@ class Progress(Display):
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
             for warning in filter(None, warnings):
                 self._say(f"warning: {warning}")
-            done = record.generation + 1
+            done = following.generation
             if self._bar is not None:
                 self._bar.set_postfix_str(self._metric(record), refresh=False)
                 self._bar.update()
@@ -107,26 +106,25 @@ class Counter(Display):
                 self._say(f"{self._name}: {self._done}/{self._total} {self._unit}s, {left} left")
 
 
-class CountedOutcomes(dict[int, Outcome]):
-    """The outcomes of this rank by index; rank 0 shows how many are done.
+class Counted:
+    """Shows on rank 0 how many individuals are evaluated, when it is called with the number of one.
 
-    Individuals are handed out in order, so the index of an outcome tells how many the ranks of this node have begun.
+    Individuals are handed out in order, so that number tells how many the ranks of this node have begun.
     """
 
     def __init__(self, ranks: Ranks, total: int, name: str, unit: str = "individual"):
-        super().__init__()
         self._scale = ranks.size / ranks.node_size  # the individuals of all nodes for each one of this node
         self._counter = Counter(total, unit, name) if ranks.is_root else None
 
-    def __setitem__(self, index: int, outcome: Outcome) -> None:
-        super().__setitem__(index, outcome)
+    def __call__(self, index: int) -> None:
         if self._counter:
             self._counter.show(round(self._scale * (index + 1)))
 
     def close(self) -> None:
-        """Remove the progress bar."""
+        """Remove the progress bar, and show nothing more."""
         if self._counter:
             self._counter.__exit__()
+        self._counter = None
 
 
 def on_terminal(stream: TextIO) -> bool:

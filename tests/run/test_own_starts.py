@@ -13,7 +13,7 @@ import ees_mpi
 from ees_mpi.analysis.figures.positions import starts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.heritability import facts, heritability, places_of
-from ees_mpi.generation.rollouts import start_seeds
+from ees_mpi.run.parts import starts_of
 from ees_mpi.tasks.custom import CustomTask
 from ees_mpi.tasks.rollouts import View
 
@@ -76,7 +76,7 @@ def test_an_environment_with_random_starts_has_the_same_bits_on_two_ranks(tmp_pa
     assert "the same bits as in the file" in done("replay", two, "--individual", 2, "--trust").stdout
     with ees_mpi.open_run(one) as run:
         task, z, statistics = run.config.task, run.individual(1, 2), run.observation_statistics(1)
-        for place, seed in enumerate(start_seeds(run.config, 1, 2)):
+        for place, seed in enumerate(starts_of(run.config).seeds(1, 8)[2].tolist()):
             alone = task.starting_with(seed).open(0).evaluate(0, z, *statistics, False)
             np.testing.assert_array_equal(run["behavior_by_start"][1, 2, place], alone.behavior)
 
@@ -89,8 +89,8 @@ def test_the_measured_share_is_that_of_the_numbers(tmp_path: Path) -> None:
     words = ("measure", run, "--starts", 6, "--count", 40, "--std", "0.5,2", "--trust", "--json", "-o", out)
     rows = json.loads(done(*words).stdout)["stds"]
     with ees_mpi.open_run(out) as measured, ees_mpi.open_run(run) as trained:
-        seeds = start_seeds(measured.config, 0, 0)
-        assert not {*seeds} & {*start_seeds(trained.config, 0, 0)}
+        seeds, others = (starts_of(each.config).seeds(0, 1)[0].tolist() for each in (measured, trained))
+        assert not {*seeds} & {*others}
         start = np.var([np.random.default_rng(seed).normal() for seed in seeds], ddof=1)
         for row, found in enumerate(rows):
             mutation = np.var([measured.individual(row, index)[0] for index in range(40)], ddof=1)

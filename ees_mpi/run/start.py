@@ -1,9 +1,8 @@
 """Prepare a new run, or reopen an existing run file, on rank 0, before anything is trained."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,50 +11,46 @@ import msgspec
 from ees_mpi import config as configs
 from ees_mpi import machine
 from ees_mpi.config import Config, Source
-from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.files import check_folder, check_not_input
-from ees_mpi.foreign import policy_fit
-from ees_mpi.foreign.policy_files import PolicySource
-from ees_mpi.generation.results import uses_torch
-from ees_mpi.generation.state import State, first_state
+from ees_mpi.generation import State
 from ees_mpi.noise import Noise
-from ees_mpi.outcomes import Arrays
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting
-from ees_mpi.run import writing
+from ees_mpi.run import starting_point, writing
 from ees_mpi.run.arrays import layout_of
-from ees_mpi.run.file import Run, check_ours, is_study, open_run, starting_note, tell_missing
-from ees_mpi.runs import starting_point
-from ees_mpi.runs.starting_point import StartingPoint
-from ees_mpi.store.writer import Writer, has_generations
+from ees_mpi.run.file import Run, is_study, open_run, starting_note, tell_missing
+from ees_mpi.run.parts import first_state, uses_torch
+from ees_mpi.run.starting_point import StartingPoint
+from ees_mpi.store.writer import Writer
 from ees_mpi.terminal import say
 
 
 @dataclass
-class PreparedRun:
-    """A run prepared by rank 0. An existing file is locked; a new one is created by `open()`."""
+class Prepared:
+    """A run that rank 0 has prepared. An existing file is locked; a new one is created by `open`."""
 
     path: Path  # absolute, because code of the user may change the present folder
     named: Path  # as the user wrote it
     config: Config
-    state: Arrays
+    state: State
     sessions: list[dict[str, Any]] = field(default_factory=list)  # of an existing file
     writer: Writer | None = None
-    create: Callable[[], Writer] | None = None
+    is_new: bool = False
+    overwrite: bool = False  # of a new file
+    force: bool = False
+    started_from: str = ""  # JSON on the run or policy that a new one starts from
 
     @property
     def finished(self) -> bool:
         """True if all generations of the config are committed."""
-        return int(self.state["generation"]) >= self.config.run.generations
+        return self.state.generation >= self.config.run.generations
 
     def open(self) -> Writer:
         """Return the writer; creates a new file, as the last step before training."""
-        if self.writer is None and self.create is not None:
-            self.writer = self.create()
         if self.writer is None:
-            raise RunFileError(f"{self.path} was not opened")
+            first, how = self.state.arrays(), (self.overwrite, self.force)
+            self.writer = writing.create(self.path, self.config, first, *how, started_from=self.started_from)
         return self.writer
 
     def close(self, fold: bool = True) -> None:
@@ -65,94 +60,47 @@ class PreparedRun:
             writer.close() if fold else writer.release()
 
 
-PrepareRun = Callable[[], PreparedRun]  # called on rank 0
+def new(
+    path: Path, named: Path, config: Config, begin: StartingPoint | None, label: str, overwrite: bool, force: bool
+) -> Prepared:
+    """Prepare a new run, on rank 0; `begin`: its starting point, `label`: the name of that in messages."""
+    config.method.try_out(config.task, config.population)
+    state, note = first_state(config), ""
+    if begin:
+        state, note = starting_point.first_state_from(begin, label, config)
+        if changed := starting_point.code_change(begin, config):
+            changed += ". This run trains with the code as it is now"
+            config = replace(config, notes=(*config.notes, changed))
+    return Prepared(path, named, config, state, is_new=True, overwrite=overwrite, force=force, started_from=note)
 
 
-@dataclass(frozen=True)
-class RunToTrain:
-    """The run that `train` was asked for: a new one, or with `resume` that of an existing file."""
+def read(source: Source | Path, settings: Sequence[Setting] = (), trust: bool = False) -> Config:
+    """Return the config of a source, or of a run file or an exported policy (a Path), as it is written.
 
-    source: Source | Path  # a Path: a run file, whose config is taken
-    settings: Sequence[Setting] = ()
-    out: Path | None = None  # None: the source gives it a name
-    start: PolicySource | None = None  # RUN.h5[@generation], or a policy (see `starting_point.load`), to start from
-    resume: bool = False
-    overwrite: bool = False
-    force: bool = False
-    trust: bool = False
-
-    def prepare(self) -> PreparedRun:
-        """Prepare the run, on rank 0."""
-        folder = Path.cwd()
-        config = load(self.source, self.settings, self.trust)
-        named = self._path(config)
-        path = folder / named
-        check_folder(path)
-        if self.start and ":" not in str(self.start):
-            check_not_input(path, "--out", [starting_point.parse(str(self.start))[0]])
-        if self.overwrite:
-            check_ours(path)
-        if path.exists() and not self.overwrite and not self.resume and has_generations(path):
-            configs.check(config)
-            check_ours(path)
-            cure = "use --resume to continue it, --overwrite to start again, -o for another file"
-            cure += " (in Python: resume=True, overwrite=True, out=...)"
-            raise RunFileError(f"{named} exists already; {cure}")
-        begin = starting_point.load(self.start, trust=self.trust) if self.start else None
-        if begin and begin.foreign:
-            config = policy_fit.fitted(config, begin.foreign)
-        configs.check(config)
-        if path.exists() and not self.overwrite and self.resume:
-            try:
-                return replace(reopen(path, config.run.generations, self.force, config, begin, self.trust), named=named)
-            except ConfigError:  # perhaps the command was corrected after its first generation had failed
-                if has_generations(path):
-                    raise
-        elif self.resume:
-            config = replace(config, notes=(*config.notes, f"there is no {named} to resume: a new run begins"))
-        return self._new(path, named, config, begin)
-
-    def _path(self, config: Config) -> Path:
-        if self.out or isinstance(self.source, Path):
-            return self.out or self.source  # type: ignore[return-value]
-        if not isinstance(self.source, str):
-            raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
-        return Path(file_name(self.source, config.run.seed))
-
-    def _new(self, path: Path, named: Path, config: Config, begin: StartingPoint | None) -> PreparedRun:
-        """Prepare a new run."""
-        if config.run.needs_start and not begin:
-            name = self.source if isinstance(self.source, (str, Path)) else "config"
-            raise ConfigError(f"{name}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
-        config.method.try_out(config.task, config.population)
-        state, note = first_state(config), ""
-        if begin:
-            state, note = starting_point.first_state_from(begin, str(self.start), config)
-            if changed := starting_point.code_change(begin, config):
-                changed += ". This run trains with the code as it is now"
-                config = replace(config, notes=(*config.notes, changed))
-        first = state.arrays()
-        create = partial(writing.create, path, config, first, self.overwrite, self.force, started_from=note)
-        return PreparedRun(path, named, config, first, create=create)
-
-
-def load(source: Source | Path, settings: Sequence[Setting], trust: bool = False) -> Config:
-    """Return the config of a source, or of a run file or an exported policy (a Path), changed by `settings`."""
+    This runs no code of the user; `configs.complete` does.
+    """
     if not isinstance(source, Path):
-        return configs.load(source, settings, trust)
+        return configs.read(source, settings, trust)
     if source.suffix == ".npz":
         text = starting_point.read_policy(source).config
         return configs.parse(text, settings, f"the config in {source}", trust, stored=True)
-    with open_run(source) as run:
+    with open_run(source, allow_damaged_journal=True) as run:
         return configs.parse(run.config.sections(), settings, f"the config in {source}", trust, stored=True)
 
 
-def stall_minutes(source: Source | Path, settings: Sequence[Setting] = ()) -> float:
-    """Return the time limit of a source, or of a run file (a Path); this runs no code of the user."""
-    if not isinstance(source, Path):
-        return configs.read(source, settings).run.stall_minutes
-    with open_run(source, allow_damaged_journal=True) as run:
-        return configs.parse(run.config.sections(), settings, stored=True).run.stall_minutes
+def load(source: Source | Path, settings: Sequence[Setting], trust: bool = False) -> Config:
+    """Return the whole config of a source, or of a run file or an exported policy (a Path)."""
+    return whole(source, read(source, settings, trust))
+
+
+def whole(source: Source | Path, config: Config) -> Config:
+    """Return a config with all that a run file must hold; that of a file has it."""
+    return config if isinstance(source, Path) else configs.complete(config)
+
+
+def resumed(path: Path, generations: int | None, force: bool, trust: bool, config: Config) -> Prepared:
+    """Open a run file to continue it with its own config, which is read again and checked with the file."""
+    return reopen(path, generations, force, trust=trust)
 
 
 def reopen(
@@ -162,8 +110,8 @@ def reopen(
     config: Config | None = None,
     start: StartingPoint | None = None,
     trust: bool = False,
-) -> PreparedRun:
-    """Open a run file to continue it; it is read once before and once after it is locked.
+) -> Prepared:
+    """Open a run file to continue it, on rank 0; it is read once before and once after it is locked.
 
     config: replaces that of the file, and must describe the same run
     start: of the option `--from`; the file must have begun from it
@@ -186,12 +134,12 @@ def reopen(
         configs.check(config)
         if run.complete and run.generations == config.run.generations and not run.journal_records:
             tell_missing(run)
-            return PreparedRun(path, named, config, run.state_arrays())
+            return Prepared(path, named, config, State.from_arrays(run.state_arrays()))
         config.method.try_out(config.task, config.population)
         _check_same_sizes(run, config)
     writer = writing.resume(path, config, force)
     sessions = [{**session, "machine": json.loads(session["machine"])} for session in writer.sessions]
-    return PreparedRun(path, named, config, writer.state, sessions, writer)
+    return Prepared(path, named, config, State.from_arrays(writer.state), sessions, writer)
 
 
 def begin_session(

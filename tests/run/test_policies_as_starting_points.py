@@ -13,7 +13,7 @@ from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
 from ees_mpi.errors import ConfigError
-from ees_mpi.runs import starting_point
+from ees_mpi.run import starting_point
 
 SMALL = sets("population.size=6", "task.steps=10", "noise.size=100000", "run.generations=2")
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from support.small_runs import trained
 
 import ees_mpi
 from ees_mpi.config import Config
-from ees_mpi.runs import progress, session
+from ees_mpi.run import progress, session
+from ees_mpi.run.parts import first_state
 from ees_mpi.terminal import clock, pace
 
 
@@ -24,7 +26,8 @@ class NotebookOutput(io.StringIO):
 def test_notebooks_get_bars_and_logs_lines(stream: type[io.StringIO], bar: bool, tiny: Callable[..., Config]) -> None:
     config, shown = tiny(), stream()
     with progress.Progress(config, 0, lambda: None, shown) as shower:
-        trained(config, shower.update)
+        state = first_state(config)
+        trained(config, lambda record: shower(record, replace(state, generation=record.generation + 1)))
     assert "6/6" in shown.getvalue()
     assert shown.getvalue().startswith("generation ") is not bar
 

@@ -10,13 +10,11 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.run.file import Run, open_run, tell_missing
 
 
-def set_limit(ranks: Ranks, stall_minutes: Callable[[], float]) -> None:
-    """Read the time limit of a job on rank 0, and set it on every rank; before any code of the user runs."""
-    limit = b""
-    with ranks.together():
-        if ranks.is_root:
-            limit = str(stall_minutes()).encode()
-    ranks.set_stall_limit(60 * float(ranks.broadcast(limit)))
+def read_config(ranks: Ranks, read: Callable[[], Config]) -> Config:
+    """Return the config that rank 0 reads, and set its time limit, on every rank; before any code of the user runs."""
+    config, _ = read_on_root(ranks, lambda: {"config": read()})
+    ranks.set_stall_limit(60 * config.run.stall_minutes)
+    return config
 
 
 def read_on_root(ranks: Ranks, read: Callable[[], Mapping[str, Any]]) -> tuple[Config, dict[str, Any]]:

@@ -9,17 +9,16 @@ from support.program import done
 from support.random_parts import SMALL, train
 
 import ees_mpi
-from ees_mpi.generation import rollouts
+from ees_mpi.generation import Outcome, mean_outcome
 from ees_mpi.noise import stream
-from ees_mpi.outcomes import Outcome
 
 CARTPOLE = {"name": "gymnasium", "env": "CartPole-v1", "steps": 20, "hidden": [2], "observation_share": 1.0}
 PARTS = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}
 
 
-def seeds(run: ees_mpi.Run, generation: int, index: int) -> list[int]:
-    """Return the seeds of an individual, as the documentation describes them."""
-    generator = stream(run.config.run.seed, f"rollouts/{index}", generation)
+def seeds(run: ees_mpi.Run, generation: int) -> list[int]:
+    """Return the seeds of a generation, as the documentation describes them."""
+    generator = stream(run.config.run.seed, "common starts", generation)
     return [int(seed) for seed in generator.integers(2**31, size=run.config.task.rollouts)]
 
 
@@ -27,9 +26,9 @@ def test_the_outcome_is_the_mean_over_keyed_seeds(tmp_path: Path) -> None:
     with train(tmp_path / "run.h5", random_parts.seeded, **{"task.rollouts": 3}) as run:
         for generation, index in ((0, 0), (1, 5)):
             z = run.individual(generation, index)
-            expected = np.mean([random_parts.seeded(z, seed) for seed in seeds(run, generation, index)])
+            expected = np.mean([random_parts.seeded(z, seed) for seed in seeds(run, generation)])
             assert run["behavior"][generation][index, 0] == expected
-        assert len({*seeds(run, 0, 0), *seeds(run, 0, 1), *seeds(run, 1, 0)}) == 9
+        assert len({*seeds(run, 0), *seeds(run, 1)}) == 6 and run.config.task.starts == "common"
         assert (run["length"][:] == 3).all()
     assert "the same bits" in done("verify", tmp_path / "run.h5").stdout
     with train(tmp_path / "one.h5", random_parts.seeded) as run:  # a single rollout has the seed of the run
@@ -37,10 +36,10 @@ def test_the_outcome_is_the_mean_over_keyed_seeds(tmp_path: Path) -> None:
         assert run["behavior"][1][2, 0] == random_parts.seeded(z, run.config.run.seed)
 
 
-def test_the_individuals_of_a_call_share_its_seeds(tmp_path: Path) -> None:
+def test_the_individuals_of_a_call_have_the_same_seeds(tmp_path: Path) -> None:
     with train(tmp_path / "run.h5", random_parts.seeded_rows, batch=True, **{"task.rollouts": 2}) as run:
         z = np.stack([run.individual(1, index) for index in range(8)])
-        expected = np.mean([random_parts.seeded_rows(z, seed) for seed in seeds(run, 1, 0)], axis=0)
+        expected = np.mean([random_parts.seeded_rows(z, seed) for seed in seeds(run, 1)], axis=0)
         np.testing.assert_array_equal(run["behavior"][1], expected)
     assert "the same bits" in done("verify", tmp_path / "run.h5", "--individuals", 3).stdout
 
@@ -73,5 +72,5 @@ def test_gymnasium_environments_are_reset_with_the_seeds_in_all_commands(tmp_pat
 
 def test_one_invalid_rollout_makes_an_outcome_invalid() -> None:
     one, other = Outcome(3, (1.0, 2.0), 1.0, 5), Outcome(3, (np.nan, np.nan), np.nan, 2, valid=False)
-    found = rollouts.mean_outcome([one, other])
+    found = mean_outcome([one, other])
     assert not found.valid and found.length == 7 and np.isnan(found.fitness)

@@ -1,1 +1,0 @@
-"""The parts that the generations of all methods share: the state, evaluation, results, the record for the run file."""

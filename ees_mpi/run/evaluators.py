@@ -1,0 +1,226 @@
+"""Evaluators: `evaluate(work, wanted)` returns the outcomes of individuals on every rank.
+
+On CPUs each rank evaluates individuals, or calls of several of them, and outcomes can be repeated bit by bit. With
+GPUs, one rank drives each GPU and evaluates batches; the other ranks share the update only. Outcomes of the paper's
+robots can be repeated on the same kind of GPU (`Task.repeats_on_gpu`); those of other robots on a GPU happen once and
+are logged. Training, the check of determinism, `verify`, `replay`, studies and `adapt` differ in the work they bring.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ees_mpi.arrays import Singles
+from ees_mpi.config import Config
+from ees_mpi.errors import ConfigError, before_rollouts
+from ees_mpi.generation import Batch, Found, Outcome, Work, gather, mean_outcome, pack, pack_sums
+from ees_mpi.noise import Noise
+from ees_mpi.ranks import Ranks, gpus
+from ees_mpi.run.progress import Counted
+from ees_mpi.strategy.populations.base import Population
+from ees_mpi.tasks.rollouts import BatchRollouts, RowsRollouts, Say
+
+Watch = Callable[[int], object]  # is called with the number of an individual that this rank has evaluated
+
+
+def nobody(number: int) -> None:
+    """Show no progress."""
+
+
+class Evaluator(Protocol):
+    """Evaluates individuals on all ranks together."""
+
+    described: Mapping[str, str]  # the device, "cpu" or "cuda", as the session of a run file records it
+    watch: Watch
+
+    def evaluate(self, work: Work, wanted: NDArray[np.int64] | None = None) -> Found:
+        """Return the outcomes of the wanted individuals, or of all; raises Unfinished on every rank after a stop.
+
+        wanted: rising numbers; those from N on are the unperturbed mean
+        """
+
+    def close(self) -> None:
+        """Release the resources of this rank."""
+
+
+@contextmanager
+def counting(evaluator: Evaluator, ranks: Ranks, total: int, name: str, unit: str = "individual") -> Iterator[None]:
+    """Show how many of `total` individuals an evaluator has done in a block."""
+    counted = Counted(ranks, total, name, unit)
+    evaluator.watch = counted
+    try:
+        yield
+    finally:
+        evaluator.watch = nobody
+        counted.close()
+
+
+def open_evaluator(config: Config, noise: Noise, ranks: Ranks, device: str | None = None) -> Evaluator:
+    """Open the task of a config on the device that all ranks agree on; `device`: in place of the config's."""
+    chosen, drivers = choose_device(config, ranks, device or config.task.device or "cpu")
+    described = gpus.describe(ranks, drivers)
+    with ranks.together(), before_rollouts():
+        if chosen == "cpu":
+            return CpuEvaluator(config, noise, ranks)
+        return GpuEvaluator(config, noise, ranks, drivers, described)
+
+
+def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[int, str]]:
+    """Return "cpu" or "cuda", the same on every rank, and which rank drives which GPU."""
+    population, cannot = config.population, ""
+    if not population.isotropic and not population.learns_std:
+        individuals = "individuals mean + sign * std * noise only"
+        cannot = f"GPUs evaluate {individuals}, not those of {config.population_name}"
+    return gpus.choose(ranks, wanted, cannot, config.task.lacks_for_gpu)
+
+
+class CpuEvaluator:
+    """Evaluates on this rank's CPU, one individual after the other, or calls of several."""
+
+    described: Mapping[str, str] = {"device": "cpu"}
+
+    def __init__(self, config: Config, noise: Noise, ranks: Ranks, rollouts: Any = None):
+        """Open the task, unless its rollouts are open already, in front of a camera for example."""
+        self._task, self._population, self._noise, self._ranks = config.task, config.population, noise, ranks
+        self._rollouts: Any = rollouts or config.task.open(config.run.seed)
+        self._start = config.task.start_seed(config.run.seed)  # of its next rollout
+        self._in_calls = isinstance(self._rollouts, RowsRollouts)
+        self.rows = int(getattr(self._rollouts, "rows", 1)) if self._in_calls else 1  # individuals of a call, at most
+        self.watch: Watch = nobody
+        if self._in_calls and config.task.starts == "own":
+            shared = "the individuals of a call (task.batch) share their starts"
+            raise ConfigError(f'task.starts = "own": {shared}; expected "common", "fixed" or no such key')
+
+    def evaluate(self, work: Work, wanted: NDArray[np.int64] | None = None) -> Found:
+        """Return the outcomes of the wanted individuals, or of all; see `Evaluator`."""
+        start = time.perf_counter()
+        wanted = np.arange(len(work.seeds)) if wanted is None else wanted
+        asked = frozenset(wanted.tolist())
+        mine: list[Outcome] = []
+        calls = calls_of(wanted.tolist(), work.size, self.rows)
+        for number in self._ranks.hand_out(range(len(calls))):
+            call = calls[number]
+            found = self._call(work, call) if self._in_calls else [self._individual(work, call[0])]
+            mine += [outcome for outcome in found if outcome.index in asked]
+            self.watch(call[-1])
+        return found_of(mine, wanted, work, self._task.behavior_dim, self._ranks, start)
+
+    def _individual(self, work: Work, index: int) -> Outcome:
+        """Return the mean outcome of an individual's rollouts."""
+        parameters, observe = parameters_of(work, index, self._population, self._noise), bool(work.observe[index])
+        rollouts = []
+        for seed in work.seeds[index].tolist():
+            self._start_from(seed)
+            rollouts.append(self._rollouts.evaluate(index, parameters, *work.statistics, observe))
+        return mean_outcome(rollouts)
+
+    def _call(self, work: Work, call: range) -> list[Outcome]:
+        """Return the mean outcomes of the individuals of one call, which share their starts."""
+        rows = np.stack([parameters_of(work, index, self._population, self._noise) for index in call])
+        repeats = []
+        for seed in work.seeds[call[0]].tolist():
+            self._start_from(seed)
+            repeats.append(self._rollouts.evaluate_rows(call, rows))
+        return [mean_outcome(rollouts) for rollouts in zip(*repeats, strict=True)]
+
+    def _start_from(self, seed: int) -> None:
+        """Begin the next rollout at the start of a seed; a task without starts has one seed for all."""
+        if seed != self._start:
+            self._rollouts.reseed(seed)
+            self._start = seed
+
+    def close(self) -> None:
+        self._rollouts.close()
+
+
+class GpuEvaluator:
+    """Evaluates batches on the GPUs that some ranks drive; the other ranks wait, and share the update."""
+
+    def __init__(
+        self, config: Config, noise: Noise, ranks: Ranks, drivers: Mapping[int, str], described: Mapping[str, str]
+    ):
+        self._task, self._population, self._ranks, self._drivers = config.task, config.population, ranks, drivers
+        self._start, self.described = config.task.start_seed(config.run.seed), described
+        self.watch: Watch = nobody
+
+        def opened(say: Say) -> BatchRollouts:
+            share = -(-config.population.size // len(drivers))
+            table, rows = noise.row(0, noise.size), share * config.task.rollouts
+            return config.task.open_batches(config.run.seed, table, rows, config.population.antithetic, say)
+
+        self._batches = gpus.opened(ranks, drivers, opened)  # None: this rank drives none
+
+    def evaluate(self, work: Work, wanted: NDArray[np.int64] | None = None) -> Found:
+        """Return the outcomes of the wanted individuals, or of all; see `Evaluator`."""
+        start = time.perf_counter()
+        wanted = np.arange(len(work.seeds)) if wanted is None else wanted
+        mine: list[Outcome] = []
+        if self._batches is not None:
+            capacity = max(1, self._batches.capacity // work.seeds.shape[1])
+            for part in self._ranks.hand_out_batches(wanted.tolist(), sorted(self._drivers), capacity):
+                batch = batch_of(work, np.array(part), self._population, self._start)
+                rollouts = self._batches.evaluate_batch(batch, *work.statistics)
+                mine += [mean_outcome(rollouts[place :: len(part)]) for place in range(len(part))]
+                self.watch(part[-1])
+        return found_of(mine, wanted, work, self._task.behavior_dim, self._ranks, start)
+
+    def close(self) -> None:
+        if self._batches is not None:
+            self._batches.close()
+
+
+def calls_of(wanted: Sequence[int], size: int, rows: int) -> list[range]:
+    """Return the calls that evaluate these individuals, each with all of its rows; the mean is alone.
+
+    The rows of a call are fixed by index, because the bits of one may depend on the others.
+    """
+    firsts = dict.fromkeys(index if index >= size else index - index % rows for index in wanted)
+    return [range(first, first + 1 if first >= size else min(first + rows, size)) for first in firsts]
+
+
+def parameters_of(work: Work, index: int, population: Population, noise: Noise) -> Singles:
+    """Return the parameters [D] of one individual; from number N on it is the mean."""
+    if index >= work.size:
+        return np.array(work.state.mean[0])
+    return population.individual(work.state.learned, work.draw, index, noise)
+
+
+def batch_of(work: Work, index: NDArray[np.int64], population: Population, start: int) -> Batch:
+    """Describe individuals for a GPU: all from their first start, then all from the next one, and so on.
+
+    start: the seed of the task's own start, which needs no seeds. An unperturbed mean has sign 0.
+    """
+    seeds = work.seeds[index].T.ravel()
+    index = np.tile(index, work.seeds.shape[1])
+    perturbed = index < work.size
+    offset, sign = np.zeros(len(index), np.int64), np.zeros(len(index), np.int8)
+    parent = np.zeros(len(index), np.int32)
+    drawn = work.draw.at(index[perturbed])
+    offset[perturbed], sign[perturbed], parent[perturbed] = drawn.offset, drawn.sign, drawn.parent
+    return Batch(
+        index=index,
+        means=work.state.mean,
+        std=population.std,
+        offset=offset,
+        sign=sign,
+        parent=parent,
+        observe=work.observe[index],
+        reset_seed=None if (seeds == start).all() else seeds,
+        stds=np.asarray(population.stds(work.state.learned)) if population.learns_std else None,
+    )
+
+
+def found_of(
+    mine: Sequence[Outcome], wanted: NDArray[np.int64], work: Work, behavior_dim: int, ranks: Ranks, start: float
+) -> Found:
+    """Gather the outcomes of all ranks; `start`: when their evaluation began, for the times."""
+    evaluated = time.perf_counter()
+    rows = pack(mine, behavior_dim, work.seeds.shape[1])
+    sums = pack_sums(mine, len(work.state.observations))
+    outcomes, means = gather(rows, sums, wanted, work, ranks)
+    seconds = {"evaluate": evaluated - start, "gather": time.perf_counter() - evaluated}
+    return Found(outcomes, means, seconds)

@@ -1,0 +1,101 @@
+"""The parts of a run that its config asks for: the method, its evaluator, the first state."""
+
+from typing import Any
+
+import numpy as np
+
+from ees_mpi.arrays import Floats, Singles
+from ees_mpi.config import Config, Evolution, rank_bytes
+from ees_mpi.generation import Draw, State, Work
+from ees_mpi.noise import Noise, NoiseTable, shared_table, stream
+from ees_mpi.ranks import Ranks
+from ees_mpi.run.evaluators import Evaluator, open_evaluator
+from ees_mpi.run.loop import Method
+from ees_mpi.strategy import evolution
+
+
+def open_parts(config: Config, ranks: Ranks) -> tuple[Method, Evaluator]:
+    """Open the method of a config and its evaluator; called on all ranks together."""
+    if config.method.name == "maml":
+        from ees_mpi.maml.method import Maml  # imports torch
+
+        return Maml(config), evaluator_of(config, Noise(config.noise_seed, config.noise.size), ranks)
+    noise = noise_table(config, ranks)
+    return evolution_of(config, noise), evaluator_of(config, noise, ranks)
+
+
+def evaluator_of(config: Config, noise: Noise, ranks: Ranks, device: str | None = None) -> Evaluator:
+    """Open the evaluator of a config, on all ranks together; `device`: in place of the config's."""
+    if config.method.name == "maml" and not config.population.has_individuals:  # a sample of its mutations has some
+        from ees_mpi.maml.evaluators import open_maml  # imports torch
+
+        return open_maml(config, ranks, device)
+    return open_evaluator(config, noise, ranks, device)
+
+
+def noise_table(config: Config, ranks: Ranks, shared: bool = False) -> NoiseTable:
+    """Return the noise table of a config; `shared`: one table for all loops of this program."""
+    table = shared_table if shared else NoiseTable
+    return table(config.noise_seed, config.noise.size, ranks, sum(rank_bytes(config).values()))
+
+
+def evolution_of(config: Config, noise: Noise) -> evolution.Evolution:
+    """Return the evolution strategy of a config."""
+    method, task = config.method, config.task
+    if not isinstance(method, Evolution):
+        raise TypeError(f"expected a config of an evolution strategy, got method {method.name!r}")
+    return evolution.Evolution(
+        population=config.population,
+        objective=method.objective,
+        optimizer=method.optimizer,
+        noise=noise,
+        seed=config.run.seed,
+        starts=starts_of(config),
+        observed_share=task.observation_share if task.observation_dim else 0.0,
+        mean_every=config.run.evaluate_mean_every,
+        settings=config.metric_settings(),
+    )
+
+
+def starts_of(config: Config) -> evolution.Starts:
+    """Return the rule by which the rollouts of a config start."""
+    task = config.task
+    return evolution.Starts(
+        task.start_seed(config.run.seed), task.rollouts, task.rule_of_starts, config.population.antithetic
+    )
+
+
+def study_work(
+    config: Config, state: State, statistics: tuple[Floats, Floats], draw: Draw, with_mean: bool = True
+) -> Work:
+    """Return work from which nothing is learned: a draw, and last the mean; no observation is counted."""
+    size = len(draw.offset)
+    seeds = starts_of(config).seeds(state.generation, size)[: size + with_mean]
+    return Work(state, statistics, draw, seeds, np.zeros(len(seeds), np.bool_))
+
+
+def uses_torch(config: Config) -> bool:
+    """Return whether the bits depend on torch; a network of the user may be a torch module."""
+    return config.method.uses_torch or bool(getattr(config.task, "policy", None))
+
+
+def first_state(config: Config) -> State:
+    """Return the state before the first generation."""
+    generator = stream(config.run.seed, "initial")
+    means = np.stack([config.task.initial(generator) for _ in range(config.population.components)])
+    if len(means) > 1 and config.population.isotropic and (means == means[0]).all():
+        means = split_mean(config, means[:1], np.float32(config.population.std))  # equal means would never part
+    return state_of(config, means, np.zeros(1 + 2 * config.task.observation_dim))
+
+
+def split_mean(config: Config, mean: Singles, std: Any) -> Singles:
+    """Return the means [K, D] of a config, drawn from a population around one mean [1, D]; `std`: of it."""
+    shape = (config.population.components, config.task.parameters)
+    return np.asarray(mean + std * stream(config.run.seed, "split").standard_normal(shape, np.float32))
+
+
+def state_of(config: Config, means: Singles, observations: Floats) -> State:
+    """Return the state of a run that begins with means [K, D] and observation sums [1 + 2 O]."""
+    config.noise.check_slices(means.shape[1])
+    learned = {**config.population.learned(means), **config.method.learned(config.task)}
+    return State(0, learned, config.method.moments(config.task, learned), observations)
