@@ -75,22 +75,21 @@ class Layout:
         arrays = [Array(**{**array, "axes": tuple(array["axes"])}) for array in listed]
         return cls(arrays, json.loads(attributes["sizes"]))
 
-    def pack(self, record: Arrays) -> NDArray[Any]:
+    def pack(self, record: Arrays) -> bytes:
         """Return a generation as a row; arrays that are not in the list are left out.
 
         Raise a ValueError if an array of the list is missing, or has another shape or type.
         """
-        row = np.zeros((), self.row)
+        columns: list[Any] = []
         for array in self.arrays:
             if array.name not in record:
                 raise ValueError(f"the generation has no array {array.name}, which is in the list of its file")
-            value = np.asarray(record[array.name])
-            if value.shape != self.shape(array) or not np.can_cast(value.dtype, array.type, "same_kind"):
-                expected = f"{array.type}{self.shape(array)}"
-                raise ValueError(f"{array.name} is {value.dtype}{value.shape}; expected {expected}")
-            row[array.name] = value
-        row[CHECKSUMS.name] = [zlib.crc32(row[array.name].tobytes()) for array in self.arrays]
-        return row
+            value, kind = np.asarray(record[array.name]), self.row[array.name]
+            if value.shape != kind.shape or not np.can_cast(value.dtype, kind.base, "same_kind"):
+                raise ValueError(f"{array.name} is {value.dtype}{value.shape}; expected {array.type}{kind.shape}")
+            columns.append(value.astype(kind.base, order="C", copy=False))
+        columns.append(np.array([zlib.crc32(column) for column in columns], CHECKSUMS.type))
+        return b"".join(columns)
 
 
 def digest(named: Arrays) -> bytes:

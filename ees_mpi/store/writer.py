@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import h5py
+import numpy as np
 
 from ees_mpi.errors import RunFileError
 from ees_mpi.store import hdf5, journal
@@ -149,8 +150,8 @@ class Writer:
     def append(self, record: Arrays, state: Arrays) -> None:
         """Commit a generation, and the state after it: after this call, a kill cannot lose it."""
         row = self.layout.pack(record)
-        after = row[self.attributes["after"]].item().decode("ascii")
-        self._append(Record(self._records, "generation", self._after, after, row=row.tobytes(), state=state))
+        after = np.asarray(record[self.attributes["after"]]).item().decode("ascii")
+        self._append(Record(self._records, "generation", self._after, after, row=row, state=state))
         self.generations += 1
         if time.monotonic() > self._next_fold or self._journal.size > self._fold_at:
             self._fold_between_commits()
