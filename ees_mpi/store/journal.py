@@ -41,7 +41,7 @@ class Record:
     before: str  # digest of the state before it
     after: str  # and after it
     values: Mapping[str, Any] = field(default_factory=dict)  # of a session, or of attributes
-    row: bytes = b""  # of a generation
+    row: bytes | memoryview = b""  # of a generation
     state: Arrays = field(default_factory=dict)  # after a generation
 
 
@@ -66,15 +66,16 @@ def encode(record: Record) -> bytes:
     return b"".join((head, struct.pack("<I", zlib.crc32(head)), payload))
 
 
-def decode(payload: bytes) -> Record:
-    """Return the record of a payload."""
-    line, _, data = payload.partition(b"\n")
-    words = json.loads(line)
-    row, rest = data[: words["row"]], data[words["row"] :]
-    return Record(**{**words, "row": row, "state": named(words["state"], rest)})
+def decode(data: bytes, start: int, stop: int) -> Record:
+    """Return the record whose payload is a part of some bytes; its arrays stay there."""
+    end = data.index(b"\n", start, stop) + 1
+    words = json.loads(data[start:end])
+    rest = memoryview(data)[end:stop]
+    row, state = rest[: words["row"]], named(words["state"], rest[words["row"] :])
+    return Record(**{**words, "row": row, "state": state})
 
 
-def named(columns: list[tuple[str, str, list[int]]], data: bytes) -> dict[str, NDArray[Any]]:
+def named(columns: list[tuple[str, str, list[int]]], data: memoryview) -> dict[str, NDArray[Any]]:
     """Return the arrays that are in some bytes, one after the other."""
     arrays, start = {}, 0
     for name, kind, shape in columns:
@@ -108,15 +109,15 @@ def parse(data: bytes) -> Journal:
     place, damaged = START, False
     while len(data) - place >= HEAD.size:
         length, checksum, seal = HEAD.unpack_from(data, place)
-        payload = data[place + HEAD.size : place + HEAD.size + length]
+        start, stop = place + HEAD.size, place + HEAD.size + length
         damaged = zlib.crc32(data[place : place + 12]) != seal
-        if damaged or len(payload) < length:
+        if damaged or len(data) < stop:
             break  # a short record was cut by a kill
-        damaged = zlib.crc32(payload) != checksum
+        damaged = zlib.crc32(memoryview(data)[start:stop]) != checksum
         if damaged:
             break
-        records.append(decode(payload))
-        place += HEAD.size + length
+        records.append(decode(data, start, stop))
+        place = stop
     run_id, unread = data[len(MAGIC) : START].decode("ascii", "replace"), len(data) - place
     return Journal(run_id, tuple(records), unread, damaged, cut=unread > 0 and not damaged)
 
