@@ -59,7 +59,12 @@ class Settings:
         """The length of a place."""
         return self.places or self.behavior_dim
 
-    @property
+    @cached_property
+    def fitting(self) -> dict[str, "Metric"]:
+        """The metrics that a run has."""
+        return {name: metric for name, metric in METRICS.items() if not metric.lacks(self)}
+
+    @cached_property
     def own_names(self) -> list[str]:
         """The user's objectives as names of metrics: a second f, or one that is taken, is f_2."""
         names = [*METRICS]
@@ -71,7 +76,7 @@ class Settings:
             names.append(name)
         return names[len(METRICS) :]
 
-    @property
+    @cached_property
     def headline(self) -> str:
         """The metric of progress lines: what the objective climbs if the run logs it, else the variance."""
         if not self.climbs:
@@ -224,15 +229,10 @@ METRICS = {
 # fmt: on
 
 
-def fitting(settings: Settings) -> dict[str, Metric]:
-    """Return the metrics that a run has."""
-    return {name: metric for name, metric in METRICS.items() if not metric.lacks(settings)}
-
-
 def logged(outcomes: Outcomes, settings: Settings, ranks: Ranks) -> dict[str, Floats]:
     """Return the metrics that training computes from the outcomes of a generation; called on all ranks together."""
     sample, values = Sample(outcomes, settings, ranks), {}
-    for name, metric in fitting(settings).items():
+    for name, metric in settings.fitting.items():
         if metric.logged and metric.compute:
             values[name] = np.array(metric.compute(sample), np.float64)
     return values
@@ -240,12 +240,12 @@ def logged(outcomes: Outcomes, settings: Settings, ranks: Ranks) -> dict[str, Fl
 
 def in_file(settings: Settings) -> dict[str, str]:
     """Return what each logged metric is: the arrays of a run file that are one number for each generation."""
-    return {name: metric.about for name, metric in fitting(settings).items() if metric.logged}
+    return {name: metric.about for name, metric in settings.fitting.items() if metric.logged}
 
 
 def in_table(table: str, settings: Settings | None = None) -> list[str]:
     """Return the metrics that a short table shows, of a run or of any."""
-    known = fitting(settings) if settings else METRICS
+    known = settings.fitting if settings else METRICS
     return [name for name, metric in known.items() if table in metric.tables.split()]
 
 
@@ -271,7 +271,7 @@ def title(name: str, scale: Scale | None = None) -> str:
 def measured(sample: Sample, known: Mapping[str, float]) -> dict[str, float]:
     """Return all metrics of a generation; those that are `known`, because the file has them, are not computed."""
     values = dict(known)
-    for name, metric in fitting(sample.settings).items():
+    for name, metric in sample.settings.fitting.items():
         if name not in values and metric.compute:
             values[name] = float(metric.compute(sample))
     return values

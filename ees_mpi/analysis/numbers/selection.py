@@ -100,7 +100,7 @@ def _scale(runs: Sequence[Run], cell: float | None, radius: float | None) -> Sca
 
 def titles(runs: Sequence[Run], scale: Scale) -> dict[str, str]:
     """Return the metrics that all runs have, with their titles; the user's own objectives first."""
-    known = [[*run.metric_settings.own_names, *metrics.fitting(run.metric_settings)] for run in runs]
+    known = [[*run.metric_settings.own_names, *run.metric_settings.fitting] for run in runs]
     return {name: metrics.title(name, scale) for name in known[0] if all(name in names for names in known)}
 
 
