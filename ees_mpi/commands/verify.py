@@ -25,7 +25,7 @@ from ees_mpi.generation import Found, Outcomes, State
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
-from ees_mpi.run.again import logged_outcomes, stored_work
+from ees_mpi.run.again import logged_mean, logged_outcomes, stored_work
 from ees_mpi.run.broadcast import open_on_ranks
 from ees_mpi.run.file import Run, is_study
 from ees_mpi.run.parts import evaluator_of, evolution_of, noise_table, uses_torch
@@ -57,22 +57,22 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     with ranks.together():
         measured = range(run.generations) if one is None else [one]
     if all(reasons.values()):
-        lines += _compare_metrics(ranks, run, measured)
+        lines += _compare_metrics(ranks, run, measured, repeated=False)
         with ranks.together():
             raise ConfigError("; ".join(lines))
     for device in ("cpu", "cuda"):
         repeatable = [g for g in agreed if not reasons[g] and run.device(g) == device]
         if repeatable:
             lines += _compare(ranks, run, repeatable, individuals or INDIVIDUALS, device)
-    lines += _compare_metrics(ranks, run, measured)
+    lines += _compare_metrics(ranks, run, measured, repeated=True)
     run.close()
     return lines
 
 
-def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int]) -> list[str]:
+def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int], repeated: bool) -> list[str]:
     """Compute the metrics of generations again, shared by the ranks; raise a VerifyError if they differ.
 
-    Return what was compared, and which numbers were not.
+    Return what was compared, and which numbers were not; `repeated`: the rollouts of some generations were.
     """
     settings, names = run.metric_settings, list[str]()
     for g in generations:
@@ -91,6 +91,7 @@ def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int]) -> list
     if isinstance(run.config.method, Evolution) and not is_study(run):
         said.append(f"{run.path}: --updates computes {', '.join(told)} again")
         others = [name for name in others if name not in told]
+    others = [f"{name}{' of other generations' * (repeated and name == 'fitness_of_mean')}" for name in others]
     return [*said, f"{run.path}: not checked: {', '.join((*others, 'times'))}"]
 
 
@@ -143,9 +144,14 @@ def _compare(ranks: Ranks, run: Run, generations: Sequence[int], individuals: in
     with closing(evaluator):
         for g in generations:
             with located(f"generation {g}"):
-                again = evaluator.evaluate(stored_work(run, g), wanted).outcomes
+                mean = [size] * bool(np.isfinite(run["fitness_of_mean"][g]) and not (g and is_study(run)))
+                again = evaluator.evaluate(stored_work(run, g), np.append(wanted, np.array(mean, np.int64)))
             with ranks.together():
-                compare_bits(run, g, wanted, again, evaluator.described)
+                compare_bits(run, g, wanted, again.outcomes, evaluator.described)
+                known = logged_mean(run, g, again.means) if mean else None
+                if known and known.bits(0) != again.means.bits(0):
+                    said = f"{run.path}: the mean of generation {g} gave another behaviour or fitness than the file has"
+                    raise VerifyError(f"{said}: {cause(run, g, evaluator.described)}")
     listed = ", ".join(map(str, generations))
     return [f"{run.path}: {len(wanted) * len(generations)} individuals of generations {listed}: the same bits"]
 

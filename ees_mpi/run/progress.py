@@ -57,7 +57,7 @@ class Progress(Display):
     """Shows committed generations, and warnings about them."""
 
     def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None], stream: TextIO | None = None):
-        self._config, self._file_warning, self._invalid = config, file_warning, False
+        self._headline, self._file_warning, self._invalid = config.metric_settings().headline, file_warning, False
         self._total, self._first = config.run.generations, done
         super().__init__(stream, total=self._total, initial=done, unit="gen", smoothing=0.05)
 
@@ -80,8 +80,8 @@ class Progress(Display):
                 self._say(f"generation {done}/{self._total}, {pace(seconds)}, {left} left, {self._metric(record)}")
 
     def _metric(self, record: Record) -> str:
-        metrics, headline = record.metrics, self._config.metric_settings().headline
-        text, invalid = f"{headline} {metrics[headline]:.4g}", metrics["invalid_share"]
+        metrics = record.metrics
+        text, invalid = f"{self._headline} {metrics[self._headline]:.4g}", metrics["invalid_share"]
         return f"{text}, {invalid:.1%} invalid" if invalid else text
 
 

@@ -40,14 +40,22 @@ def test_a_changed_metric_is_found(name: str, words: list[str], copied: Path) ->
 
 def test_what_is_not_computed_again_is_named(copied: Path, tmp_path: Path) -> None:
     said = done("verify", copied).stdout
-    assert "--updates computes gradient_norm again" in said and "not checked: fitness_of_mean, times" in said
+    assert "--updates computes gradient_norm again" in said
+    assert "not checked: fitness_of_mean of other generations, times" in said
     said = done("verify", stored(tmp_path, "maml.h5")).stdout
     assert "gradient_norm, fitness_gain, divergence, surrogate_gain, shortened, times" in said
+
+
+def test_a_changed_mean_and_changed_settings_of_metrics_are_found(copied: Path) -> None:
     with edited(copied) as file:
         settings = json.loads(file.attrs["metrics"])
         file.attrs["metrics"] = json.dumps({**settings, "bandwidth": 2.0})
     code, line = refusal("verify", copied)
     assert code == 1 and "its attribute metrics does not follow from its config" in line
+    with edited(copied) as file:
+        file["generations/fitness_of_mean"][0] += 1e-15
+    code, line = refusal("verify", copied)
+    assert code == 1 and "the mean of generation 0 gave another behaviour or fitness" in line
 
 
 @pytest.mark.parametrize(
