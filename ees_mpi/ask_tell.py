@@ -304,7 +304,7 @@ class Strategy:
         work, means = self._ask(chunk)[0], self._state.mean.view()
         mine, means.flags.writeable = work.draw.at(self.rows), False
         self.sampled, self._given = work.observe[self.rows], self.rows
-        return Drawn(means, population.stds(learned), mine.parent, mine.offset, mine.sign)
+        return Drawn(means, population.stds(learned, mine), mine.parent, mine.offset, mine.sign)
 
     @property
     def noise(self) -> Singles:

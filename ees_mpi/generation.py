@@ -96,10 +96,11 @@ class Draw:
     offset: NDArray[np.int64]  # [N] start of each noise vector in the noise table
     sign: NDArray[np.int8]  # [N] +1 or -1: the antithetic sign
     parent: NDArray[np.int32]  # [N] the mean that is perturbed
+    std: float | None = None  # of this generation, if that of the population decays
 
     def at(self, index: NDArray[np.int64]) -> "Draw":
         """Return the draw of some of the individuals."""
-        return Draw(self.offset[index], self.sign[index], self.parent[index])
+        return Draw(self.offset[index], self.sign[index], self.parent[index], self.std)
 
 
 NOBODY = Draw(np.zeros(0, np.int64), np.zeros(0, np.int8), np.zeros(0, np.int32))

@@ -44,6 +44,8 @@ KINDS: dict[str, dict[str, Any]] = {
     "not antithetic": {"population": ODD, "task": OWN},
     "mixture": {"population": MIXTURE},
     "mixture, fitness": {"population": {**MIXTURE, "antithetic": False}, "objective": {"name": "fitness"}},
+    "decay": {"population": {**NORMAL, "std_decay": 0.8, "std_min": 0.05}, "optimizer": ASCENT},
+    "mixture, decay": {"population": {**MIXTURE, "std_decay": 0.9}},
     "diagonal": {"population": DIAGONAL, "optimizer": {"l2": 0.1}},
     "diagonal, limits": {"population": DIAGONAL, "optimizer": STEEP, "objective": {"name": "fitness"}},
 }

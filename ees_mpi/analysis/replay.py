@@ -383,5 +383,5 @@ def _film_of(run: Run, shots: Sequence[video.Shot], result: Replayed) -> video.F
     shown = ", ".join(f"{value:.4g}" for value in behavior[:3]) + (", ..." if len(behavior) > 3 else "")
     std = ""
     if choice.individual is not None:
-        std = f"std {np.median(run['std'][g] if 'std' in run.names else run.config.population.std):.3g}"
+        std = f"std {run.std(g):.3g}"
     return video.Film(title, shots, (f"behaviour {shown}" if valid else "not finite", std))

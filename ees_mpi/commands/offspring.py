@@ -210,6 +210,9 @@ def read_parent(
     def prepare() -> dict[str, Any]:
         config = configs.with_rule_of_starts(asked) if task is None else configs.complete(asked)
         start = load()
+        if config.population.decays:
+            population: Any = config.population
+            config = replace(config, population=msgspec.structs.replace(population, std=start.std, std_decay=1.0))
         config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config, start.own_std)
         configs.check(config)
         if len(start.mean) > config.population.components:

@@ -23,6 +23,7 @@ C + R (1 + 1 / s) / 2.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,6 @@ from ees_mpi.run.parts import evolution_of
 from ees_mpi.strategy.evolution import Evolution
 from ees_mpi.strategy.objectives import OBJECTIVES
 from ees_mpi.strategy.objectives.base import Memory, Objective
-from ees_mpi.strategy.populations.base import Population
 
 Indices = NDArray[np.int64]
 GENERATIONS = 5  # measured by default
@@ -147,7 +147,7 @@ def measure_signal(
             (share(low), share(high)),
             _equal(outcomes.size, ratio),
             (_equal(outcomes.size, high), _equal(outcomes.size, low)),
-            *step_lengths(run.config.population, learned, learned_after(run, g)),
+            *step_lengths(learned, learned_after(run, g), *stds_around(run, g)),
         )
 
 
@@ -183,7 +183,7 @@ def half_gradients(
     half = np.sort(np.concatenate(groups))
     places = [np.searchsorted(half, group) for group in groups]
     gradients = update.gradients(state, draw.at(half), outcomes.at(half), places, ranks)
-    std = stds_of(update.population, state.learned)
+    std = np.asarray(update.population.stds(state.learned, draw), np.float64)
     return np.stack([len(groups) * (gradient["mean"] * std).ravel() for gradient in gradients])
 
 
@@ -192,19 +192,21 @@ def _equal(size: int, ratio: float) -> float:
     return size / ratio if ratio > 0 else ratio if math.isnan(ratio) else math.inf
 
 
-def step_lengths(population: Population, learned: Arrays, following: Arrays) -> tuple[float, float]:
-    """Return the length of a step in mutations and in nats."""
+def step_lengths(learned: Arrays, following: Arrays, std: Any, next_std: Any) -> tuple[float, float]:
+    """Return the length of a step in mutations and in nats; std: of the mutations before and after it."""
     shape = learned["mean"].shape
-    before, after = (np.broadcast_to(stds_of(population, arrays), shape) for arrays in (learned, following))
+    before, after = (np.broadcast_to(np.asarray(each, np.float64), shape) for each in (std, next_std))
     steps = np.square((following["mean"].astype(np.float64) - learned["mean"]) / before)
     growth = np.square(after / before)
     nats = (steps + growth - 1 - np.log(growth)).sum(axis=1).mean() / 2
     return math.sqrt(steps.mean()), float(nats)
 
 
-def stds_of(population: Population, learned: Arrays) -> Floats:
-    """Return the std of each parameter [D], or the one std of all."""
-    return np.asarray(population.stds(learned), np.float64)
+def stds_around(run: Run, generation: int) -> tuple[Any, Any]:
+    """Return the std of the mutations of a generation and of the next one: of each parameter [D], or one of all."""
+    population, draws = run.config.population, run.draw(generation)
+    following = replace(draws, std=population.std_at(generation + 1) if population.decays else None)
+    return population.stds(run.learned(generation), draws), population.stds(learned_after(run, generation), following)
 
 
 def share(ratio: float) -> float:

@@ -21,6 +21,7 @@ ELSEWHERE = {
     "popsize": "population.size",
     "population": "population.size",
     "sigma": "population.std",
+    "sigma_decay": "population.std_decay",
     "lr": "optimizer.lr",
     "learning_rate": "optimizer.lr",
     "es": "fitness",

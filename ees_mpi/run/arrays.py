@@ -47,6 +47,7 @@ ARRAYS: dict[str, tuple[Array, ...]] = {
         Array("observation_std", ("observation_dim",), "<f8", "standard deviation of the observations, likewise"),
     ),
     "a learned std": (Array("std", ("component", "parameter"), "<f4", "std of each parameter, as in this generation"),),
+    "a std that decays": (Array("mutation_std", (), "<f8", "std of the mutations of this generation"),),
     "a population that learns more": (
         Array("learned", ("learned_number",), "<f4", "its other learned arrays one after the other, by name"),
     ),
@@ -77,6 +78,7 @@ def _holds(config: Config) -> dict[str, bool]:
         "several starts": config.task.rollouts > 1,
         "normalised observations": config.task.observation_dim > 0,
         "a learned std": config.population.learns_std,
+        "a std that decays": config.population.decays,
         "a population that learns more": more_learned(config.population, config.task.parameters) > 0,
         "objectives of the user": bool(config.method.own_objectives),
         "MAML": _adapts(config),

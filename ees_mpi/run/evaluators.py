@@ -204,13 +204,13 @@ def batch_of(work: Work, index: NDArray[np.int64], population: Population, start
     return Batch(
         index=index,
         means=work.state.mean,
-        std=population.std,
+        std=population.std if work.draw.std is None else work.draw.std,
         offset=offset,
         sign=sign,
         parent=parent,
         observe=work.observe[index],
         reset_seed=None if (seeds == start).all() else seeds,
-        stds=np.asarray(population.stds(work.state.learned)) if population.learns_std else None,
+        stds=np.asarray(population.stds(work.state.learned, work.draw)) if population.learns_std else None,
     )
 
 

@@ -91,7 +91,8 @@ class Run(Reader):
         """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
         from ees_mpi.generation import Draw
 
-        draw = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation])
+        std = float(self["mutation_std"][generation]) if "mutation_std" in self else None
+        draw = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation], std)
         _, means, width = self["mean"].shape
         if (draw.offset < 0).any() or (draw.offset > self.attributes["noise_size"] - width).any():
             raise RunFileError(f"{self.path} is damaged: generation {generation} has offsets outside the noise table")
@@ -110,6 +111,13 @@ class Run(Reader):
             mean = self["mean"][generation]
             others = {name: np.broadcast_to(np.float32(0), shapes[name]) for name in shapes if name != "mean"}
             return split_learned(self["learned"][generation], {"mean": mean, **others})
+
+    def std(self, generation: int) -> float:
+        """Return the standard deviation of the mutations of a generation; the median of a learned one."""
+        for name in ("std", "mutation_std"):
+            if name in self:
+                return float(np.median(self[name][generation]))
+        return float(self.config.population.std)
 
     def observation_statistics(self, generation: int) -> tuple["Floats", "Floats"]:
         """Return the mean and std that normalised the observations of a generation; empty if there are none."""

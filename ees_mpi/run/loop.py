@@ -93,6 +93,8 @@ def arrays_of(work: Work, found: Found) -> Arrays:
     }
     if len(means.fitness):
         arrays |= {"behavior_of_mean": means.behavior[0], "fitness_of_mean": means.fitness[0]}
+    if work.draw.std is not None:
+        arrays["mutation_std"] = np.array(work.draw.std)
     return arrays if outcomes.by_start is None else {**arrays, "behavior_by_start": outcomes.by_start}
 
 

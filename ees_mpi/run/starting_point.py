@@ -183,7 +183,7 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     if code:
         about["own_code"] = code
     others = {name: array for name, array in learned.items() if name != "mean"}
-    std, text, noted = config.population.std, config.to_toml(), note.get("own_std", 0.0)
+    std, text, noted = config.population.std_at(generation), config.to_toml(), note.get("own_std", 0.0)
     return StartingPoint(learned["mean"], sums, std, about, config=text, learned=others, noted_std=noted)
 
 

@@ -8,7 +8,7 @@ Both are pure: they read and write no files, and change nothing in place. No oth
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -71,6 +71,8 @@ class Evolution:
     def work(self, state: State, draw: Draw) -> Work:
         """Return the work of a generation whose draw is known, such as a stored one."""
         generation, size = state.generation, len(draw.offset)
+        if self.population.decays and draw.std is None:
+            draw = replace(draw, std=self.population.std_at(generation))
         with_mean = self.mean_every > 0 and generation % self.mean_every == 0
         seeds = self.starts.seeds(generation, size)[: size + with_mean]
         observe = np.zeros(len(seeds), np.bool_)  # never the observations of the mean

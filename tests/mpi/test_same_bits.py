@@ -16,6 +16,7 @@ SELF_KILL = CHECKOUT / "tools" / "chaos_parts" / "self_kill.py"
 WALK = ("population.size=8", "task.steps=12", "task.hidden=[8]", "noise.size=9000", "task.observation_share=0.5")
 HALF_CHEETAH = ("task.name=gymnasium", "task.env=HalfCheetah-v5", "task.behavior=final_x", "task.fitness=behavior")
 STARTS = ("task.rollouts=2", "objective.name=repeatable")
+DECAY = ("population.std_decay=0.7", "population.std_min=0.2")
 DIAGONAL = ("population.name=diagonal", "optimizer.lr=0.1")
 MAML = ("population.size=5", "maml.rollouts=3", "noise.size=1000")
 OWN = (
@@ -27,7 +28,7 @@ STARTED = ("task.name=custom", "task.function=support.own_functions:Started", "t
 SPECIES = ("population.name=mixture", "population.components=3", "objective.name=novelty", "objective.archive_size=40")
 KINDS = {  # a preset or a config, and settings
     "maxvar": ("interference-maxvar", "population.size=70"),
-    "maxent": ("interference-maxent", "population.size=70", "objective.bandwidth=scott"),
+    "maxent": ("interference-maxent", "population.size=70", "objective.bandwidth=scott", *DECAY),
     "species, novelty, own starts": ("interference-maxvar", *STARTED, *SPECIES, "task.starts=own"),
     "learned spread, common starts": ("interference-maxvar", *STARTED, *STARTS, *DIAGONAL, "task.starts=common"),
     "own parts": ("configs/own.toml", *OWN, "optimizer.name=custom", "optimizer.function=momentum:Momentum"),

@@ -31,7 +31,8 @@ def run(config: Arrays, task: Task, mean: Any, observe: Callable[[Any], Any] | N
     for generation in range(config["run"]["generations"]):
         offset, sign, parent = draw(config, generation, learned["mean"].shape[1])
         eps = np.stack([noise[start : start + learned["mean"].shape[1]] for start in offset])
-        std = learned["std"][0] if "std" in learned else np.float32(population["std"])
+        now = std_at(population, generation)
+        std = learned["std"][0] if "std" in learned else np.float32(now)
         z = learned["mean"][parent] + sign[:, None].astype(np.float32) * (std * eps)
         starts = seeds(config, generation)
         found = outcomes(config, task, [*z, learned["mean"][0]], starts)
@@ -40,7 +41,7 @@ def run(config: Arrays, task: Task, mean: Any, observe: Callable[[Any], Any] | N
         every = config["run"]["evaluate_mean_every"]
         evaluated = every > 0 and generation % every == 0
         weights, remembered = weigh(config["objective"], individuals, config["task"].get("starts"), memory)
-        slope = gradient(population, weights, learned, offset, sign, parent, noise)
+        slope = gradient({**population, "std": now}, weights, learned, offset, sign, parent, noise)
         yield {
             "z": z,
             **learned,
@@ -48,6 +49,7 @@ def run(config: Arrays, task: Task, mean: Any, observe: Callable[[Any], Any] | N
             "offset": offset,
             "sign": sign,
             "parent": parent,
+            **({"mutation_std": now} if population.get("std_decay", 1) < 1 else {}),
             "behavior_of_mean": found["behavior"][-1] if evaluated else np.full(len(found["behavior"][-1]), np.nan),
             "fitness_of_mean": found["fitness"][-1] if evaluated else np.nan,
             **normaliser(seen),
@@ -67,6 +69,14 @@ def run(config: Arrays, task: Task, mean: Any, observe: Callable[[Any], Any] | N
     groups = {f"moments/{name}": array for name, array in moments.items()}
     groups |= {f"memory/{name}": array for name, array in memory.items()}
     yield {**learned, **groups, "observations": seen}
+
+
+def std_at(population: Arrays, generation: int) -> float:
+    """Return the std of a generation, which may decay down to a floor."""
+    std = population["std"]
+    for _ in range(generation):
+        std = max(std * population["std_decay"], population.get("std_min", 0.001)) if "std_decay" in population else std
+    return std
 
 
 def first_means(config: Arrays) -> Any:

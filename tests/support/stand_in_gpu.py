@@ -22,7 +22,7 @@ CONFIG = """
 base = "interference-maxent"
 run = { generations = 5, evaluate_mean_every = 2, fsync = false }
 task = { name = "custom", function = "support.stand_in_gpu:StandIn" }
-population = { size = 21, antithetic = false }
+population = { size = 21, antithetic = false, std_decay = 0.5, std_min = 0.125 }
 optimizer = { name = "adam", lr = 0.03 }
 noise.size = 100
 """

@@ -52,9 +52,18 @@ class Population(Part, frozen=True):
         """Return the learned arrays after a step, within their limits; a mean has none."""
         return learned
 
-    def stds(self, learned: Arrays) -> float | Singles:
-        """Return the std of individuals: one for all parameters, or that of each [D] if they are learned."""
+    @property
+    def decays(self) -> bool:
+        """Whether the std falls from generation to generation."""
+        return False
+
+    def std_at(self, generation: int) -> float:
+        """Return the std of a generation."""
         return self.std
+
+    def stds(self, learned: Arrays, draw: Draw) -> float | Singles:
+        """Return the std of individuals: one for all parameters, or that of each [D] if they are learned."""
+        return self.std if draw.std is None else draw.std
 
     def offspring(self, count: int, std: float | None) -> "Population":
         """Return the population of `count` independent offspring of the same means; `std`: None: the same."""

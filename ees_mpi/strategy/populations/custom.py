@@ -79,8 +79,8 @@ class CustomPopulation(Population, frozen=True):
                     f"draw() returned {name} of shape {array.shape} and type {array.dtype}; expected {self.size} "
                     f"integers from {low} to {high}"
                 )
-        types = (np.int64, np.int8, np.int32)
-        return Draw(*(array.astype(dtype) for array, dtype in zip(arrays.values(), types, strict=True)))
+        offset, sign, parent = arrays.values()
+        return Draw(offset.astype(np.int64), sign.astype(np.int8), parent.astype(np.int32))
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         with calling(self._code, "individual()"):

@@ -31,6 +31,11 @@ class Diagonal(Normal, frozen=True, kw_only=True):
     isotropic = False
     learns_std = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.decays:
+            raise ValueError('population.std_decay: a "diagonal" population learns its std; leave it out')
+
     @property
     def _limits(self) -> tuple[float, float]:
         return self.std / RANGE, min(self.std * RANGE, 1e30)
@@ -44,7 +49,7 @@ class Diagonal(Normal, frozen=True, kw_only=True):
         low, high = (np.float32(limit) for limit in self._limits)
         return {**learned, "std": np.clip(learned["std"], low, high)}
 
-    def stds(self, learned: Arrays) -> Singles:
+    def stds(self, learned: Arrays, draw: Draw) -> Singles:
         """Return the std [D] of each parameter as individuals are drawn with it: between floor and ceiling."""
         return np.asarray(self.clip(learned)["std"][0])
 
@@ -56,7 +61,7 @@ class Diagonal(Normal, frozen=True, kw_only=True):
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
         """Turn weights [N] into the gradients of the mean and of the logarithm of the std, both [1, D]."""
-        size, std = learned["mean"].shape[1], self.stds(learned).astype(np.float64)
+        size, std = learned["mean"].shape[1], self.stds(learned, draw).astype(np.float64)
         signed, offset = self._rows(weights * draw.sign, draw)
         unsigned, _ = self._rows(weights, draw)
         mean = weighted_noise(signed, offset, size, noise, ranks) / std

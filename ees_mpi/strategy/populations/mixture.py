@@ -41,12 +41,12 @@ class Mixture(Normal, frozen=True, kw_only=True):
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
         """Turn weights [N] into the gradient of the means [K, D]."""
-        mu = learned["mean"].astype(np.float64)
+        mu, std = learned["mean"].astype(np.float64), self.stds(learned, draw)
         shared = weights[:, None] * self.responsibilities(draw, learned, noise, ranks)  # [N, K]
         gradient = np.zeros(mu.shape)
         for p in np.unique(draw.parent):
             total = np.ascontiguousarray(shared[draw.parent == p].T).sum(axis=1)  # [K]
-            gradient += total[:, None] * (mu[p] - mu) / self.std**2
+            gradient += total[:, None] * (mu[p] - mu) / std**2
         for k in range(self.components):
             coefficient, offset = self.noise_terms(shared[:, k], draw)
             used = coefficient != 0  # if species are far apart, most rows matter for one of them only
@@ -55,10 +55,10 @@ class Mixture(Normal, frozen=True, kw_only=True):
 
     def responsibilities(self, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Floats:
         """Return rho [N, K]."""
-        mu = learned["mean"].astype(np.float64)
+        mu, std = learned["mean"].astype(np.float64), self.stds(learned, draw)
         apart = np.array([_squared_distances(mu, k) for k in range(self.components)])  # [K, K]
         dots = self._dots(draw, mu, noise, ranks)
-        a = -(apart[draw.parent] + 2 * self.std * draw.sign[:, None] * dots) / (2 * self.std**2)
+        a = -(apart[draw.parent] + 2 * std * draw.sign[:, None] * dots) / (2 * std**2)
         a -= a.max(axis=1, keepdims=True)
         odds = np.exp(a)
         return odds / odds.sum(axis=1, keepdims=True)

@@ -10,6 +10,7 @@ from support.small_runs import trained
 
 from ees_mpi import open_run
 from ees_mpi.config import load
+from ees_mpi.generation import NOBODY
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.populations import diagonal
@@ -54,7 +55,7 @@ def test_the_gradients_are_those_of_autodiff(size: int, antithetic: bool) -> Non
 def test_a_std_at_its_limit_goes_no_further_and_comes_back() -> None:
     population = Diagonal(size=4, std=0.25)
     learned = {"mean": np.zeros((1, 3), np.float32), "std": np.array([[0.0001, 0.5, 300.0]], np.float32)}
-    np.testing.assert_array_equal(population.stds(learned), np.array([0.00025, 0.5, 250.0], np.float32))
+    np.testing.assert_array_equal(population.stds(learned, NOBODY), np.array([0.00025, 0.5, 250.0], np.float32))
     np.testing.assert_array_equal(population._inward(np.full(3, -1.0), learned["std"][0]), [0.0, -1.0, -1.0])
     np.testing.assert_array_equal(population._inward(np.full(3, 1.0), learned["std"][0]), [1.0, 1.0, 0.0])
 
