@@ -1,10 +1,11 @@
-"""The numbers that README.md, results.md and heritability.md quote in running text, by name.
+"""The numbers that README.md, results.md, heritability.md and fidelity.md quote in running text, by name.
 
 In a page a number stands before its name: `0.93<!-- cheetah.maxent -->`. `python jobs/paper/results.py quoted` prints
 all names and values; a test compares each number of a page with its value, to the digits shown. A ratio has the names
 NAME, NAME.low and NAME.high (its 90 % interval); several values have NAME.low and NAME.high, the least and the largest.
 """
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,13 +15,17 @@ import heritability
 import numpy as np
 import page_tables as tables
 import rules
-from blocks import read_block
+from blocks import Floats, read_block
 from endpoints import Row, column, number, select
-from fidelity import weights_alike
 from page_tables import MAXENT, MAXVAR, NAMED, STANDARD
 from rules import ANTS, LATE, SIX, STAGES, group, mann_whitney, over, paired, ratio
 
+from ees_mpi.generation import Outcomes
+from ees_mpi.ranks import Ranks
+from ees_mpi.strategy.objectives import OBJECTIVES
+
 Numbers = dict[str, float]
+WAYS = {"ranks": ("ranks", 0.5**0.5), "whiten": ("whiten", 1.0), "narrow": ("ranks", 0.1)}  # and the kernel of MaxEnt
 ONE_START = ("ranks", "whiten", "own", "small", "narrow", "wide", "spatial")  # arms of the ant
 
 
@@ -180,13 +185,33 @@ def engines(results: Path) -> Numbers:
 
 
 def shapes(results: Path) -> Numbers:
-    """Return how the rings with ranks are stretched, and how alike the weights of MaxVar and MaxEnt are there."""
-    kept = [run for run in read_block(results / "released-d.h5") if "-maxent-" in run.name]
-    axes = [np.linalg.eigh(np.cov(run.last.T))[1][:, 1] for run in kept]
+    """Return how the rings with ranks are stretched, and how alike the weights of MaxVar and MaxEnt are.
+
+    weights.ROBOT.WAY: the correlation of the weights that both give to the last mutations of MaxEnt's runs.
+    """
+    kept = {robot: last_of_maxent(results, *blocks) for robot, blocks in (("cheetah", "ab"), ("ant", "d"))}
+    axes = [np.linalg.eigh(np.cov(last.T))[1][:, 1] for last in kept["ant"]]
     found = {"ant.ranks.axis": float(np.mean([abs(math.degrees(math.atan2(y, x)) % 90 - 45) for x, y in axes]))}
     spread = 12**-0.5  # the standard deviation of ranks, which are even from -0.5 to 0.5
     found |= {f"kernel.{way}": width / spread for way, width in (("ranks", 0.5**0.5), ("narrow", 0.1))}
-    return found | limits("weights.cheetah.ranks", [each[0] for name, _, *each in weights_alike() if name == "cheetah"])
+    for robot, way in itertools.product(kept, WAYS):
+        found |= limits(f"weights.{robot}.{way}", [correlation_of_weights(last, *WAYS[way]) for last in kept[robot]])
+    return found
+
+
+def last_of_maxent(results: Path, *blocks: str) -> list[Floats]:
+    """Return the last places [n, axes] of the mutations of MaxEnt's runs, released rules."""
+    runs = [run for block in blocks for run in read_block(results / f"released-{block}.h5")]
+    return [run.last for run in runs if "-maxent-" in run.name and run.generations > 1]
+
+
+def correlation_of_weights(last: Floats, normalization: str, bandwidth: float) -> float:
+    """Return how the weights of MaxVar and MaxEnt correlate."""
+    n = len(last)
+    outcomes = Outcomes(last, np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
+    sections = [{"name": "maxvar"}, {"name": "maxent", "bandwidth": bandwidth}]
+    objectives = [OBJECTIVES.build({**each, "normalization": normalization}) for each in sections]
+    return float(np.corrcoef(*(each.weights(outcomes, {}, Ranks())[0] for each in objectives))[0, 1])
 
 
 def quoted(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Numbers:
