@@ -1,5 +1,6 @@
-"""The types of arrays: N individuals, B behaviour components, O observations, D parameters."""
+"""Named arrays, and their types: N individuals, B behaviour components, O observations, D parameters."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -28,3 +29,12 @@ def doubles(values: Any) -> Floats:
     if array.dtype.kind in "cSUTMm" or others:
         raise TypeError("real numbers are needed, not None, texts or complex ones; NaN marks a failed rollout")
     return np.asarray(array, np.float64)
+
+
+def digest(named: Arrays) -> bytes:
+    """Return the SHA-256 of named arrays, in the given order: of each a line `NAME DTYPE SHAPE`, and its bytes."""
+    sha256 = hashlib.sha256()
+    for name, array in named.items():
+        sha256.update(f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape"))
+        sha256.update(np.ascontiguousarray(array).data)
+    return sha256.digest()

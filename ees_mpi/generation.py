@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.arrays import Arrays, Floats, Normalization, Singles
+from ees_mpi.arrays import Arrays, Floats, Normalization, Singles, digest
 from ees_mpi.errors import PluginError, TaskError
 from ees_mpi.policies import mean_std
 from ees_mpi.ranks import Ranks
-from ees_mpi.store.layout import digest
 
 MAX_BEHAVIOR = 1e100  # absolute value of a behaviour: the square of a larger one may overflow
 OWN = "objective_value"  # the array of a generation with the values of the user's objectives

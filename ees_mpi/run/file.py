@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ees_mpi.arrays import digest
 from ees_mpi.errors import RunFileError, optional
 from ees_mpi.store import hdf5, journal, lock
 from ees_mpi.store.files import damage_reported
-from ees_mpi.store.layout import GENERATION, digest
+from ees_mpi.store.layout import GENERATION
 from ees_mpi.store.reader import ADVICE, Reader, Series, format_of
 from ees_mpi.terminal import say_on_stderr
 

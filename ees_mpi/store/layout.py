@@ -5,7 +5,6 @@ checksum of each of its arrays: it is computed when the generation is committed,
 HDF5 file to the reader.
 """
 
-import hashlib
 import json
 import re
 import zlib
@@ -90,12 +89,3 @@ class Layout:
             columns.append(value.astype(kind.base, order="C", copy=False))
         columns.append(np.array([zlib.crc32(column) for column in columns], CHECKSUMS.type))
         return b"".join(columns)
-
-
-def digest(named: Arrays) -> bytes:
-    """Return the SHA-256 of named arrays, in the given order: of each a line `NAME DTYPE SHAPE`, and its bytes."""
-    sha256 = hashlib.sha256()
-    for name, array in named.items():
-        sha256.update(f"{name} {array.dtype.str} {array.shape}\n".encode("utf-8", "surrogateescape"))
-        sha256.update(np.ascontiguousarray(array).data)
-    return sha256.digest()

@@ -12,8 +12,9 @@ from typing import Any
 import h5py
 import numpy as np
 
+from ees_mpi.arrays import digest
 from ees_mpi.store import hdf5
-from ees_mpi.store.layout import Layout, digest
+from ees_mpi.store.layout import Layout
 from support.program import TESTS
 
 TIMES = re.compile("/(seconds_.*|slowest_rank|checksums)$")  # arrays that differ between equal runs
