@@ -153,10 +153,3 @@ def test_the_values_of_a_key_are_compared_with_each_other(sets: dict[str, list[P
     known = compared("--metric", "distance_mean", *sets["es"], "--against", *sets["maxent"])["tests"][0]
     assert tests["fitness", "maxent"]["p"] == known["p"] and tests["fitness", "maxent"]["u"] == known["u"]
     assert any("objective.bandwidth" in note for note in found["notes"])  # the other key in which they differ
-
-
-@pytest.mark.slow
-def test_the_lengths_that_a_metric_depends_on_are_said(sets: dict[str, list[Path]]) -> None:
-    words = (*sets["maxent"], "--against", *sets["es"])
-    assert compared("--metric", "coverage", "--cell", 0.5, *words)["about"].endswith("(cells of 0.5)")
-    assert compared("--metric", "near_origin", *words)["about"].endswith("(radius 5)")

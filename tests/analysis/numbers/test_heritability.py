@@ -54,7 +54,7 @@ def test_the_share_and_its_interval_are_those_of_the_example_of_shrout_and_fleis
     assert found["consistency"] == pytest.approx(0.7148, abs=1e-4)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@pytest.mark.parametrize("share", [0.1, 0.9])
 def test_the_interval_covers_the_share_in_90_to_99_of_100_tries(share: float) -> None:
     rest = 1 - share
     found = [heritability(places(seed, (share, 0.2 * rest, 0.8 * rest))) for seed in range(100)]
@@ -82,15 +82,6 @@ def test_policies_that_all_do_the_same_have_no_share() -> None:
     found = heritability(np.ones((5, 3, 1)))
     assert found["heritable"] == 0 and np.isnan([found["heritable_share"], found["low"], found["high"]]).all()
     assert "std 0.02: all rollouts behave alike" in sentence({"std": 0.02, **found})
-
-
-def test_a_sentence_says_what_belongs_to_the_mutation_and_what_to_the_start() -> None:
-    row = {"std": 0.5, "heritable": 1.0, "start": 3.0, "interaction": 1.0, "low": 0.124, "high": 0.226}
-    assert sentence(row) == (
-        "std 0.5: 20 % (12 to 23) of the variance belongs to the mutation, 60 % to the start, and 20 % to the two "
-        "together."
-    )
-    assert ": 0 % (0 to 23) of" in sentence({**row, "heritable": -0.1, "low": -0.02})
 
 
 def test_offspring_have_a_heritable_variance_only_if_all_have_the_same_starts(tmp_path: Path) -> None:
