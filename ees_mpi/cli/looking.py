@@ -21,12 +21,12 @@ def figure(
     runs: requests.RunArguments = (),
     listing: Annotated[bool, Option("List the figures, and the runs that each needs.", usage="--list")] = False,
 ) -> None:
-    from ees_mpi.analysis.figures.catalog import draw, is_known, listed
+    from ees_mpi.analysis.figures.catalog import FIGURES, draw, listed
 
     if listing:
         echo("\n".join(listed()))
         return
-    if name and not is_known(name) and (name.endswith(".h5") or name.startswith(PREFIX) or Path(name).exists()):
+    if name and name not in FIGURES and (name.endswith(".h5") or name.startswith(PREFIX) or Path(name).exists()):
         runs, name = [check_no_policy(path_of(name)), *runs], ""
     echo(str(draw(name, runs, request)))
 

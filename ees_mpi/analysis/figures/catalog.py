@@ -14,9 +14,8 @@ from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
-from ees_mpi.run.file import Run, is_study, open_run, tell_missing
+from ees_mpi.run.file import is_study, open_run, tell_missing
 from ees_mpi.tasks.interference import Interference
-from ees_mpi.terminal import say_on_stderr
 
 FORMATS = (".png", ".pdf", ".svg")
 SINGLE, SWEEP, CELL = ("generation",), ("by", "metric", "cell"), ("cell",)  # options that only some figures have
@@ -60,18 +59,11 @@ FIGURES = {
     "signal": Recipe(curves.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
 }
 OVER_GENERATIONS = ("interference", "maml-training", "adaptation", "locomotion", "sweep")  # need training
-ROBOTS = {"cheetah": "line", "ant": "plane"}  # other names of figures
-
-
-def is_known(name: str) -> bool:
-    """Return whether a word is the name of a figure."""
-    return name in FIGURES or name in ROBOTS
 
 
 def listed() -> list[str]:
     """Return a line for each name of a figure."""
-    lines = [f"{name:20} {recipe.paper:8} {recipe.needs}" for name, recipe in FIGURES.items()]
-    return lines + [f"{name:20} {FIGURES[kind].paper:8} another name of {kind}" for name, kind in ROBOTS.items()]
+    return [f"{name:20} {recipe.paper:8} {recipe.needs}" for name, recipe in FIGURES.items()]
 
 
 def suiting(paths: Sequence[Path]) -> str:
@@ -91,33 +83,13 @@ def suiting(paths: Sequence[Path]) -> str:
         return {1: one, 2: "plane"}.get(run.metric_settings.axes, "locomotion")
 
 
-def _skipped(path: Path) -> bool:
-    """Return whether a file is one of `ees-mpi adapt`, and say that it is left out."""
-    if skipped := path.is_file() and is_adaptation(path):
-        say_on_stderr(f"ees-mpi: note: {path} is left out: a file of ees-mpi adapt, and figures show run files\n")
-    return skipped
-
-
-def _note_unequal(runs: Sequence[Run]) -> None:
-    """Say that measurements have different numbers of mutations or of starts, in one line."""
-    sizes = sorted({run.config.population.size for run in runs})
-    starts = sorted({run.config.task.rollouts for run in runs})
-    unequal = [f"mutations ({sizes[0]} to {sizes[-1]}; coverage grows with them)"] if len(sizes) > 1 else []
-    if len(starts) > 1:
-        unequal.append(f"starts ({starts[0]} to {starts[-1]}; a mean over several starts varies less than one rollout)")
-    if unequal:
-        numbers = " and of ".join(unequal)
-        say_on_stderr(f"ees-mpi: note: the files have different numbers of {numbers}; compare equal ones\n")
-
-
 def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     """Draw a figure from run files; return the path of the picture. No name: the figure that suits the first run."""
     alone, name = len(paths) == 1 and not name, name or suiting(paths)
-    kind = ROBOTS.get(name, name)
-    paths = [path for path in paths if not _skipped(path)]
-    if not is_known(name):
-        raise ConfigError(f"figure: {unknown(name, [*FIGURES, *ROBOTS])}")
-    recipe = FIGURES[kind]
+    paths = [path for path in paths if not (path.is_file() and is_adaptation(path))]
+    if name not in FIGURES:
+        raise ConfigError(f"figure: {unknown(name, FIGURES)}")
+    recipe = FIGURES[name]
     target = request.out or (paths[0].with_suffix(".png") if alone else Path(f"{name}.png"))
     check_writable(target, "-o", FORMATS, paths)
     if not paths:
@@ -128,10 +100,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
             raise ConfigError(f"figure {name}: --{option} is for {able}")
     with drawing(PLAIN), ExitStack() as stack:
         runs = [stack.enter_context(tell_missing(open_run(path))) for path in paths]
-        for run in runs if kind in OVER_GENERATIONS else ():
+        for run in runs if name in OVER_GENERATIONS else ():
             check_training(run)
-        if kind == "measure":
-            _note_unequal(runs)
         figure = recipe.draw(runs, *(getattr(request, option) for option in recipe.options))
         with replaced(target) as fresh:
             figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)

@@ -10,7 +10,6 @@ import numpy as np
 from ees_mpi.analysis.labels import run_names
 from ees_mpi.errors import optional
 from ees_mpi.run.file import Run
-from ees_mpi.terminal import say_on_stderr
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as Axes
@@ -98,10 +97,7 @@ def draw_curves(
         if name not in groups:
             continue
         rows, style = groups[name], looks[place] if looks else look(place)
-        length, longest = min(map(len, rows)), max(map(len, rows))
-        if length < longest:
-            shown = f"the runs have {length} to {longest} generations; the first {length} are drawn"
-            say_on_stderr(f"ees-mpi: note: {name}: {shown}\n")
+        length = min(map(len, rows))
         stacked = np.stack([np.asarray(row)[:length] for row in rows])
         with np.errstate(invalid="ignore"):  # an entropy may be -inf: a gap
             mean, std, x = stacked.mean(axis=0), stacked.std(axis=0), np.arange(length)

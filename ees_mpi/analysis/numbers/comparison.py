@@ -15,7 +15,7 @@ import numpy as np
 from ees_mpi import metrics
 from ees_mpi.analysis import labels
 from ees_mpi.analysis.numbers.selection import number_of, opened
-from ees_mpi.analysis.numbers.statistics import FEWEST, Group, Test, compare, summarize
+from ees_mpi.analysis.numbers.statistics import FEWEST, Group, compare, summarize
 from ees_mpi.analysis.numbers.tables import Row, columns, number
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
@@ -30,7 +30,6 @@ ADAPTATION = {"adaptation": "distance in the wanted direction after `ees-mpi ada
 GROUPS: Row = ("group", "runs", "median", "95 % interval", "mean", "sd")
 TESTS: Row = ("test", "U", "p", "effect")
 LEGEND = "p: Mann-Whitney U, two-sided; effect: the probability that a run of the first is above one of the second"
-REACHABLE, ARM = 0.05, 4  # a p that groups should be able to have, and how many runs of each make it possible
 MAY_DIFFER = ("task.direction", "task.reset_seed", "task.observation_share", "task.device")  # others are noted
 
 
@@ -101,7 +100,7 @@ def _compare(metric: str, request: CompareRequest) -> Facts:
             for group in (*first, *second)
         ],
         "tests": [asdict(test) for test in tests],
-        "notes": _notes(request, values, tests),
+        "notes": _notes(request, values),
     }
 
 
@@ -143,17 +142,11 @@ def _check_comparable(metric: str, values: list[RunValue], same_direction: bool)
             )
 
 
-def _notes(request: CompareRequest, values: list[RunValue], tests: list[Test]) -> list[str]:
+def _notes(request: CompareRequest, values: list[RunValue]) -> list[str]:
     """Return the facts that a reader should know before trusting the table."""
-    notes, few = [], [test for test in tests if test.least > REACHABLE]
-    if few:
-        which = "p" if len(few) == len(tests) else f"{len(few)} of {len(tests)} p"
-        notes.append(f"with so few runs {which} cannot be below {REACHABLE:g}; {ARM} runs on each side are enough")
     differing, expected = labels.differing([value.settings for value in values]), (*MAY_DIFFER, request.by)
     shown = [key for key in differing if key not in expected and (request.by or key.startswith("task."))]
-    if shown:
-        notes.append(f"the runs {'also ' if request.by else ''}differ in {', '.join(shown)}")
-    return notes
+    return [f"the runs {'also ' if request.by else ''}differ in {', '.join(shown)}"] if shown else []
 
 
 def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list[RunValue]]:

@@ -38,7 +38,6 @@ class Test:
     effect: float  # u over all pairs: P(a run of the first is larger than one of the second) (A of Vargha, Delaney)
     ratio: float  # of the means; NaN unless both are above 0, and for numbers without a zero, such as entropies
     difference: float  # of the means
-    least: float  # the smallest p that groups of these sizes can have
 
 
 def summarize(group: Group) -> dict[str, Any]:
@@ -68,9 +67,8 @@ def compare(pairs: Sequence[tuple[Group, Group]]) -> list[Test]:
         u, p, exact = mann_whitney(a, b)
         means = float(a.mean()), float(b.mean())
         ratio = means[0] / means[1] if min(means) > 0 else math.nan
-        least = min(1.0, 2 / math.comb(len(a) + len(b), len(a)))
         of_means = u / (len(a) * len(b)), ratio, means[0] - means[1]
-        tests.append(Test(first.label, second.label, u, p, exact, p, *of_means, least))
+        tests.append(Test(first.label, second.label, u, p, exact, p, *of_means))
     return [replace(test, holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
 
 
