@@ -249,19 +249,6 @@ def in_table(table: str, settings: Settings | None = None) -> list[str]:
     return [name for name, metric in known.items() if table in metric.tables.split()]
 
 
-def numbers(arrays: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the logged metrics of a record, or of all generations of a file; also the user's objectives."""
-    names = [name for name in in_file(settings) if name in arrays]
-    names += settings.own_names if OWN in arrays else []
-    return {name: column(arrays, name, settings) for name in names}
-
-
-def column(arrays: Mapping[str, Any], name: str, settings: Settings) -> NDArray[Any]:
-    """Return one of the logged metrics, or of the user's objectives."""
-    own = settings.own_names
-    return np.asarray(arrays[OWN])[..., own.index(name)] if name in own else np.asarray(arrays[name])
-
-
 def title(name: str, scale: Scale | None = None) -> str:
     """Return what a metric is, for a list or the axis of a figure, with the length that it uses."""
     metric = METRICS.get(name, Metric(f"the objective {name}"))

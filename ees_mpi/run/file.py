@@ -20,6 +20,8 @@ from ees_mpi.store.reader import ADVICE, Reader, Series, format_of
 from ees_mpi.terminal import say_on_stderr
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from ees_mpi.arrays import Arrays, Floats, Singles
     from ees_mpi.config import Config
     from ees_mpi.generation import Draw
@@ -77,11 +79,17 @@ class Run(Reader):
 
     def metrics(self, generation: int = -1) -> dict[str, float]:
         """Return the logged metrics of a generation by name, also the values of the user's objectives."""
-        from ees_mpi.metrics import OWN, in_file, numbers
+        from ees_mpi.metrics import in_file
 
-        names = [name for name in (*in_file(self.metric_settings), OWN) if name in self]
-        found = numbers({name: self[name][generation] for name in names}, self.metric_settings)
-        return {name: float(value) for name, value in found.items()}
+        names = (*in_file(self.metric_settings), *self.metric_settings.own_names)
+        return {name: float(self.metric(name, generation)) for name in names}
+
+    def metric(self, name: str, generation: Any = slice(None)) -> "NDArray[Any]":
+        """Return a logged metric, or the value of an objective of the user, of all generations or of one."""
+        from ees_mpi.metrics import OWN
+
+        own = self.metric_settings.own_names
+        return self[OWN][generation][..., own.index(name)] if name in own else np.asarray(self[name][generation])
 
     @property
     def complete(self) -> bool:

@@ -71,9 +71,8 @@ def sample_of(run: Run, generation: int | None = None, scale: Scale = UNKNOWN) -
 def number_of(run: Run, name: str, generation: int, scale: Scale) -> float:
     """Return a metric of a generation: read if the file has it, else computed; raise an error if the run has none."""
     settings = run.metric_settings
-    array = metrics.OWN if name in settings.own_names else name
-    if array in run.names and name in (*settings.own_names, *metrics.in_file(settings)):
-        return float(metrics.column({array: run[array][generation]}, name, settings))
+    if name in (*settings.own_names, *metrics.in_file(settings)):
+        return float(run.metric(name, generation))
     if name not in metrics.METRICS:
         raise ConfigError(f"--metric: {unknown(name, [*settings.own_names, *metrics.METRICS])}")
     metric = metrics.METRICS[name]
@@ -109,10 +108,8 @@ def series(run: Run, name: str, scale: Scale) -> Floats:
 
     One that the file does not have is computed for some generations, and the values between them lie on straight lines.
     """
-    settings = run.metric_settings
-    array = metrics.OWN if name in settings.own_names else name
-    if array in run.names:
-        return metrics.column({array: run[array][:]}, name, settings)
+    if name in (*run.metric_settings.own_names, *metrics.in_file(run.metric_settings)):
+        return run.metric(name)
     shown = [g for g in spaced(run.generations, SEEN) if run["valid"][g].any()]
     computed = [number_of(run, name, g, scale) for g in shown]
     return np.interp(np.arange(run.generations), shown or [0], computed or [np.nan])
