@@ -79,7 +79,7 @@ class Settings:
     @cached_property
     def headline(self) -> str:
         """The metric of progress lines: what the objective climbs if the run logs it, else the variance."""
-        if not self.climbs:
+        if self.own and not self.climbs:
             return self.own_names[0]
         return self.climbs if self.climbs in in_file(self) else "variance"
 

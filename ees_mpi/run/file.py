@@ -75,7 +75,10 @@ class Run(Reader):
         from ees_mpi.metrics import Settings
 
         with damage_reported(self.path):
-            return msgspec.json.decode(self.attributes["metrics"], type=Settings)
+            settings = msgspec.json.decode(self.attributes["metrics"], type=Settings)
+            if not 0 <= settings.places <= settings.behavior_dim == self.layout.sizes.get("behavior_dim"):
+                raise ValueError("its attribute metrics does not fit its arrays")
+        return settings
 
     def metrics(self, generation: int = -1) -> dict[str, float]:
         """Return the logged metrics of a generation by name, also the values of the user's objectives."""
