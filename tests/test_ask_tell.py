@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from support.own_parts import EXAMPLES, MODULES
-from support.program import CHECKOUT, done, forget_modules, info, python, refusal
-from support.program import run as subprocess_run
+from support.program import CHECKOUT, done, forget_modules, info, refusal
 from support.small_runs import trained
 
 import ees_mpi
@@ -81,6 +80,7 @@ def test_metrics_are_computed_when_they_are_wanted_and_are_those_of_a_recorded_l
         assert repr(wanted) == repr(also) and "entropy" in es.metrics and len(calls) == 3
 
 
+@pytest.mark.standing_ranks
 def test_metrics_can_be_read_after_the_loop_was_closed_under_a_launcher_too(tmp_path: Path) -> None:
     program = tmp_path / "closed.py"
     program.write_text(
@@ -89,8 +89,8 @@ def test_metrics_can_be_read_after_the_loop_was_closed_under_a_launcher_too(tmp_
         "    es.tell(es.ask())\n"
         "print(es.metrics['entropy'])\n"
     )
-    alone, launched = (subprocess_run(python(program, ranks=ranks)) for ranks in (0, 1))
-    assert alone.stdout == launched.stdout != "" and launched.returncode == 0, launched.stderr
+    alone, launched = (done(program, ranks=ranks).stdout.split() for ranks in (None, 2))
+    assert launched == 2 * alone and len(alone) == 1
 
 
 def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() -> None:
@@ -146,14 +146,6 @@ def test_standard_es_needs_no_behaviour_and_others_say_that_they_do() -> None:
     es = small(objective="maxvar")
     with pytest.raises(TaskError, match="not None"):
         es.tell(fitness=simulate(es.ask())[:, 0])
-
-
-def test_an_empty_vector_is_refused() -> None:
-    es = small()
-    behavior = simulate(es.ask())
-    for name in ("fitness", "valid"):
-        with pytest.raises(TaskError, match=rf"tell: expected {name} of shape \(20,\), got \(0,\)"):
-            es.tell(behavior, **{name: []})
 
 
 def test_rows_that_are_not_finite_or_not_valid_have_weight_0() -> None:
@@ -291,6 +283,8 @@ def test_the_draw_of_another_population_is_refused(inside: Path) -> None:
 
 
 WRONG_CALLS = [
+    (r"expected fitness of shape \(20,\), got \(0,\)", lambda es: es.tell(simulate(es.ask()), fitness=[])),
+    (r"expected valid of shape \(20,\), got \(0,\)", lambda es: es.tell(simulate(es.ask()), valid=[])),
     ("gather: expected a call of ask before it", lambda es: es.gather(np.ones(20))),
     (r"gather: expected an array of 20 rows, got one of shape \(19,\)", lambda es: es.gather(es.ask()[1:, 0])),
     ("gather: expected an array of numbers, got one of object", lambda es: es.gather([None] * len(es.ask()))),

@@ -15,7 +15,6 @@ from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
 ROWS = tuple(ALGORITHMS.values())
 COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#777777", "MAML": "#cc79a7"}
-DARK = {"MaxVar": "#a06c00"}  # the color of words, which need more contrast than lines
 COMPONENTS = ("#0072b2", "#e69f00")
 SMALL = 4.6  # inches: a figure whose words a phone can show
 Known = tuple[KeptRun, Row]
