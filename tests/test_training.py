@@ -9,10 +9,9 @@ from support.small_runs import advanced, trained
 import ees_mpi
 from ees_mpi.config import Config, load
 from ees_mpi.errors import TaskError
-from ees_mpi.generation import Found, Outcomes, State
-from ees_mpi.noise import NoiseTable
+from ees_mpi.generation import State
 from ees_mpi.ranks import Ranks
-from ees_mpi.run.parts import evolution_of, first_state, open_parts
+from ees_mpi.run.parts import first_state, open_parts
 from ees_mpi.tasks.interference import OPTIMUM
 
 SPECIES = ("population.name=mixture", "population.components=4", "objective.name=novelty", "objective.neighbors=2")
@@ -67,46 +66,13 @@ def test_observation_variance_is_floored() -> None:
     np.testing.assert_allclose(std, [0.1, 1.0])
 
 
-def fast_means(config: Config, generations: int) -> list[float]:
-    """Train the interference task with the parts of a config, all individuals of a generation at once.
-
-    This is ten times as fast as `train`, which evaluates them one by one; `test_the_fast_means_are_those_of_training`
-    holds the two equal.
-    """
-    noise, ranks = NoiseTable(config.noise_seed, config.noise.size, Ranks()), Ranks()
-    method, state, means = evolution_of(config, noise), first_state(config), []
-    table, nothing = noise.row(0, noise.size), np.zeros((0, 1))
-    whole = np.ones(config.population.size, np.int64)
-    for _ in range(generations):
-        means.append(float(state.mean[0, 0]))
-        work = method.ask(state)
-        x = state.mean[0] + np.float32(config.population.std) * work.draw.sign * table[work.draw.offset]
-        behavior = 5.0 * np.sin(np.float64(x) / 5.0) * np.sin(20.0 * np.float64(x))
-        outcomes = Outcomes(behavior[:, None], behavior, whole, whole > 0, nothing)
-        state, _ = method.tell(work, Found(outcomes, outcomes, {}), ranks)
-    return means
-
-
-@pytest.mark.parametrize("preset", ["interference-maxvar", "interference-maxent"])
-def test_the_fast_means_are_those_of_training(preset: str) -> None:
-    config, means = load(preset, ["run.generations=40", "population.size=100", "noise.size=100000"]), []
-    trained(config, lambda record: means.append(float(record.arrays["mean"][0, 0])))
-    np.testing.assert_allclose(fast_means(config, 40), means, atol=1e-5)
-    assert abs(means[-1] - means[0]) > 0.5  # it has gone somewhere
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("preset", "seed", "size", "generations"),
-    [
-        ("interference-maxvar", 0, 100, 2000),
-        ("interference-maxent", 1, 200, 1500),  # with 100, some runs are not there yet
-    ],
-)
-def test_both_variants_find_the_most_evolvable_genome(preset: str, seed: int, size: int, generations: int) -> None:
-    config = load(preset, [f"run.seed={seed}", f"population.size={size}"])
-    assert config.task.start == 1.0 and generations <= config.run.generations
-    assert abs(np.mean(fast_means(config, generations)[-100:]) - OPTIMUM) < 0.2
+@pytest.mark.parametrize("preset", ["interference-maxvar", "interference-maxent"])
+@pytest.mark.parametrize("start", [6.5, 9.2])
+def test_both_variants_climb_to_the_most_evolvable_genome_from_either_side(preset: str, start: float) -> None:
+    few = ("population.size=100", "run.generations=300", "noise.size=100000", "optimizer.lr=0.1")
+    mean = trained(load(preset, [*few, f"task.start={start}"])).mean[0, 0]
+    assert abs(mean - OPTIMUM) < 0.8 < abs(start - OPTIMUM)
 
 
 @pytest.mark.parametrize("optimizer", ["ascent", "adam"])
