@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.program import command, run, sets
+from support.program import MPIRUN, TINY, command, run, sets
 
 UNUSED_ROOMS = ("analysis", "maml", "strategy.scg", "tasks.gymnasium", "tasks.mujoco", "tasks.custom", "ranks.mpi")
 UNUSED = {"torch", "matplotlib", "scipy", "gymnasium", "mujoco", "imageio", "PIL", "xarray", "pandas", "mpi4py"}
@@ -53,6 +53,17 @@ def test_reading_a_run_needs_no_mpi(finished: Path) -> None:
 def test_help_loads_no_numpy() -> None:  # it makes half of the time
     loaded = run([sys.executable, "-X", "importtime", *command("--help")]).stderr
     assert "ees_mpi.cli.main" in loaded and "numpy" not in loaded
+
+
+@pytest.mark.slow
+def test_a_rank_that_writes_no_file_loads_no_command_line_no_config_text_and_no_hdf5(tmp_path: Path) -> None:
+    shell = f'exec {sys.executable} -X importtime -m ees_mpi "$@" 2>{tmp_path}/$OMPI_COMM_WORLD_RANK'
+    words = ("train", "interference-maxvar", *sets(*TINY), "--out", str(tmp_path / "run.h5"))
+    assert run([MPIRUN, "-n", "2", "sh", "-c", shell, "sh", *words]).returncode == 0
+    root, other = ({line.split()[-1] for line in (tmp_path / rank).read_text().splitlines()} for rank in "01")
+    unused = {"click", "h5py", "tomllib", "tomli_w", "importlib.metadata", "ees_mpi.commands", "ees_mpi.store.writer"}
+    assert "ees_mpi.store.writer" in root and "ees_mpi.run.session" in other
+    assert not unused & other
 
 
 def test_training_imports_no_room_of_the_package_and_no_library_that_it_does_not_use(tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ from ees_mpi.terminal import say, say_on_stderr
 def train(request: requests.TrainRequest) -> None:
     ranks.note_stops()
     from ees_mpi.commands.train import job_of
+    from ees_mpi.run.session import on_others
 
-    ranks.run(job_of(request))
+    ranks.run(job_of(request), on_others(request.max_hours))
 
 
 @command(on_ranks=True)
@@ -37,11 +38,12 @@ def resume(
     """Continue a run from its last committed generation."""
     ranks.note_stops()
     from ees_mpi.run import start
-    from ees_mpi.run.session import run_session
+    from ees_mpi.run.session import on_others, run_session
 
     read, prepare = partial(start.read, path_of(run)), partial(start.resumed, path_of(run), generations, force, trust)
     curves = Path(tensorboard).absolute() if tensorboard else None
-    ranks.run(partial(run_session, read=read, prepare=prepare, max_hours=max_hours, curves=curves))
+    job = partial(run_session, read=read, prepare=prepare, max_hours=max_hours, curves=curves)
+    ranks.run(job, on_others(max_hours))
 
 
 @command(on_ranks=True)

@@ -76,10 +76,11 @@ def _wrong_launcher(processes: int, launcher: str, library: str) -> str:
     )
 
 
-def run(job: Callable[[Ranks], object] | None = None) -> NoReturn:
+def run(job: Callable[[Ranks], object] | None = None, others: Callable[[Ranks], object] | None = None) -> NoReturn:
     """Run a job on all ranks and exit with its code; an error is printed once and ends every rank.
 
-    job: of rank 0; the others get it from there, and theirs is not used
+    job: of rank 0; theirs is not used
+    others: the job of the other ranks, if it is another one; they get it from rank 0
     """
     if process.interrupted():
         raise KeyboardInterrupt
@@ -95,7 +96,7 @@ def run(job: Callable[[Ranks], object] | None = None) -> NoReturn:
         signal.signal(signal.SIGUSR1, _raise_ctrl_c)
     code = 0
     try:
-        supervise(ranks, lambda ranks: _sent(job, ranks)(ranks))
+        supervise(ranks, lambda ranks: _sent(job, others, ranks)(ranks))
     except EesError as error:
         code = tell(error) if ranks.is_root else error.exit_code
     ranks.leave(code)
@@ -109,15 +110,16 @@ def dismiss() -> None:
         ranks.release()
 
 
-def _sent(job: Callable[[Ranks], object] | None, ranks: Ranks) -> Callable[[Ranks], object]:
-    """Return the job of rank 0 on every rank, which searches the modules of the user where rank 0 does."""
-    if ranks.size > 1:
-        sent = ranks.broadcast(pickle.dumps((FOLDERS, job)) if ranks.is_root else None)
-        if not sent:
-            return lambda ranks: None
-        FOLDERS[:], job = pickle.loads(sent)  # noqa: S301  (of rank 0)
-    if job is None:
-        raise TypeError("expected a job on rank 0")
+def _sent(
+    job: Callable[[Ranks], object] | None, others: Callable[[Ranks], object] | None, ranks: Ranks
+) -> Callable[[Ranks], object]:
+    """Return the job of this rank, as rank 0 has sent it; modules of the user are searched where rank 0 does."""
+    sent = ranks.broadcast(pickle.dumps((FOLDERS, others or job)) if ranks.is_root and ranks.size > 1 else None)
+    if ranks.is_root and job:
+        return job
+    if not sent:  # the command line of rank 0 was refused
+        return lambda ranks: None
+    FOLDERS[:], job = pickle.loads(sent)  # noqa: S301  (of rank 0)
     return job
 
 

@@ -3,11 +3,13 @@
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ees_mpi.config import Config, check_code
 from ees_mpi.ranks import Ranks
-from ees_mpi.run.file import Run, open_run, tell_missing
+
+if TYPE_CHECKING:
+    from ees_mpi.run.file import Run
 
 
 def read_config(ranks: Ranks, read: Callable[[], Config]) -> Config:
@@ -30,11 +32,13 @@ def read_on_root(ranks: Ranks, read: Callable[[], Mapping[str, Any]]) -> tuple[C
     return received.pop("config"), received
 
 
-def open_on_ranks(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) -> Run:
+def open_on_ranks(ranks: Ranks, path: Path, trust: bool, needed: Sequence[str]) -> "Run":
     """Open a run file on every rank; rank 0 decides for all whether the code that it names may run.
 
     needed: the sections whose code the caller will run
     """
+    from ees_mpi.run.file import open_run, tell_missing  # imports h5py
+
     with ranks.together():
         run = open_run(path, trust)
         if ranks.is_root:

@@ -4,15 +4,15 @@ import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
 from ees_mpi.generation import State
 from ees_mpi.ranks import Ranks
-from ees_mpi.run import tensorboard
 from ees_mpi.run.arrays import sizes_of
 from ees_mpi.run.broadcast import read_config, read_on_root
 from ees_mpi.run.determinism import check_deterministic
@@ -20,9 +20,11 @@ from ees_mpi.run.evaluators import Evaluator
 from ees_mpi.run.loop import Method, Sink, loop
 from ees_mpi.run.parts import open_parts, uses_torch
 from ees_mpi.run.progress import Counted, Progress
-from ees_mpi.run.sinks import UserSink, committing
-from ees_mpi.run.start import Prepared, begin_session
 from ees_mpi.terminal import say
+
+if TYPE_CHECKING:  # these import h5py, and only rank 0 has a file
+    from ees_mpi.run.sinks import UserSink
+    from ees_mpi.run.start import Prepared
 
 LARGE_TABLE = 2**24  # random numbers: about half a second on one core
 
@@ -30,9 +32,9 @@ LARGE_TABLE = 2**24  # random numbers: about half a second on one core
 def run_session(
     ranks: Ranks,
     read: Callable[[], Config],
-    prepare: Callable[[Config], Prepared],
+    prepare: "Callable[[Config], Prepared]",
     max_hours: float | None = None,
-    watch: UserSink | None = None,
+    watch: "UserSink | None" = None,
     curves: Path | None = None,
 ) -> Path:
     """Train until the last generation; return the path of the run file on every rank.
@@ -48,6 +50,8 @@ def run_session(
     def prepare_run() -> dict[str, Any]:
         nonlocal prepared
         if curves:
+            from ees_mpi.run import tensorboard
+
             tensorboard.check(curves)
         with before_rollouts():
             prepared = prepare(asked)
@@ -84,12 +88,21 @@ def run_session(
     return path
 
 
+def on_others(max_hours: float | None) -> Callable[[Ranks], Path]:
+    """Return the session of the ranks other than 0, which read no config and no file."""
+    return partial(run_session, read=_on_rank_0, prepare=_on_rank_0, max_hours=max_hours)
+
+
+def _on_rank_0(*words: object) -> NoReturn:
+    raise TypeError("only rank 0 reads the config and prepares the file")
+
+
 def how_to_continue(path: str | Path) -> str:
     """Return the end of a sentence about an interrupted run."""
     return f"and `ees-mpi resume {shlex.quote(str(path))}` continues the run"
 
 
-def _check_there(ranks: Ranks, prepared: Prepared | None) -> None:
+def _check_there(ranks: Ranks, prepared: "Prepared | None") -> None:
     """Raise a RunFileError on all ranks if somebody has removed the run file: its generations are not saved."""
     with ranks.together():
         if prepared and not prepared.path.exists():
@@ -100,8 +113,8 @@ def _train(
     ranks: Ranks,
     config: Config,
     state: State,
-    prepared: Prepared | None,
-    watch: UserSink | None,
+    prepared: "Prepared | None",
+    watch: "UserSink | None",
     curves: Path | None,
 ) -> None:
     """Open the parts of the run, create its file or note the session in it, and train."""
@@ -114,9 +127,12 @@ def _train(
         sinks: list[Sink] = []
         with ranks.together():
             if prepared:
+                from ees_mpi.run import start, tensorboard
+                from ees_mpi.run.sinks import committing
+
                 writer = prepared.open()  # creates a new file
                 _greet(ranks, prepared)
-                begin_session(writer, config, state.generation, prepared.sessions, ranks, **evaluator.described)
+                start.begin_session(writer, config, state.generation, prepared.sessions, ranks, **evaluator.described)
                 progress = watching.enter_context(Progress(config, state.generation, writer.pop_warning))
                 sinks = [committing(writer), *_counting(ranks, config, state, evaluator, progress), progress]
                 if curves:
@@ -145,7 +161,7 @@ def _counting(ranks: Ranks, config: Config, state: State, evaluator: Evaluator, 
     return [lambda record, following: counted.close()]
 
 
-def _greet(ranks: Ranks, prepared: Prepared) -> None:
+def _greet(ranks: Ranks, prepared: "Prepared") -> None:
     """Print the generations and the number of ranks, with warnings."""
     config, first = prepared.config, prepared.state.generation
     size = config.population.size

@@ -209,7 +209,7 @@ def test_an_environment_is_staged_to_the_local_disks_by_one_line(site: Site) -> 
     packages = next(built.glob("lib/python*/site-packages"))
     shutil.copytree(CHECKOUT / "ees_mpi", packages / "ees_mpi", ignore=shutil.ignore_patterns("__pycache__"))
     (packages / "others.pth").write_text(sysconfig.get_path("purelib"))
-    (built / "bin" / "ees-mpi").write_text("#!/var/tmp/ees/bin/python\nfrom ees_mpi.cli.main import main\nmain()\n")
+    (built / "bin" / "ees-mpi").write_text("#!/var/tmp/ees/bin/python\nfrom ees_mpi.__main__ import main\nmain()\n")
     (built / "bin" / "ees-mpi").chmod(0o755)
     call("tar", "-C", built.parent, "-cf", site.folder / "ees.tar", "ees")
     script = site.folder / "jobs" / "train.slurm"

@@ -17,8 +17,8 @@ from pathlib import Path
 from mpirun import MPIRUN, environment
 
 SMALL = ("population.size=4", "run.generations=1", "noise.size=200000")
-NUMPY = "import numpy"
 MPI = "import os; os.environ['OMPI_MCA_osc'] = '^ucx'; from mpi4py import MPI; MPI.COMM_WORLD.Barrier()"
+CODE = {"Python": "", "and numpy": "import numpy", "and MPI": f"import numpy; {MPI}"}
 
 
 def calls(trace: Path) -> tuple[int, int]:
@@ -44,9 +44,10 @@ def main(words: list[str]) -> None:
     if not shutil.which("strace"):
         raise SystemExit("tools/bench.py start: expected strace (Debian: apt install strace)")
     settings = [word for setting in SMALL for word in ("--set", setting)]
-    run = ["-m", "ees_mpi", "train", preset, *settings, "--out", "run.h5"]
-    parts = {"Python": ["-c", ""], "and numpy": ["-c", NUMPY], "and MPI": ["-c", f"{NUMPY}; {MPI}"], "the run": run}
+    program = str(Path(sys.executable).with_name("ees-mpi"))
+    parts = {name: [sys.executable, "-c", code] for name, code in CODE.items()}
+    parts["the run"] = [program, "train", preset, *settings, "--out", "run.h5"]
     print("                  calls   opened, on rank 1 (rank 0)")
-    for name, program in parts.items():
-        (calls0, opened0), (calls1, opened1) = traced(sys.executable, *program)
+    for name, words in parts.items():
+        (calls0, opened0), (calls1, opened1) = traced(*words)
         print(f"{name:12} {calls1:10} {opened1:8}      ({calls0}, {opened0})")
