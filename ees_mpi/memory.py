@@ -28,19 +28,8 @@ def free_space(folder: str) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def cgroup_limit() -> int | None:
-    """Return the smallest limit of the control groups of this process in bytes; None: they have none."""
-    return min((limit for limit, _, _ in _limits()), default=None)
-
-
 def _cgroups() -> Iterator[tuple[int, str]]:
-    """Yield the bytes that are left in each control group with a limit: files in the cache can be given up."""
-    for limit, used, name in _limits():
-        yield max(limit - used, 0), f"{name} allows {limit / MIB:.0f} MiB in all"
-
-
-def _limits() -> Iterator[tuple[int, int, str]]:
-    """Yield the limit of each control group of this process, the bytes used in it, and the name of the limit."""
+    """Yield the bytes that are left in each control group of this process with a limit, and its name for a message."""
     try:
         lines = (PROC / "self/cgroup").read_text().splitlines()
     except OSError:
@@ -61,8 +50,9 @@ def _limits() -> Iterator[tuple[int, int, str]]:
             except OSError:
                 continue
             if limit != "max" and int(limit) < UNLIMITED:
-                cached = stat.get(f"{total}active_file", 0) + stat.get(f"{total}inactive_file", 0)
-                yield int(limit), int(used) - cached, f"the cgroup ({names[0]})"
+                cached = stat.get(f"{total}active_file", 0) + stat.get(f"{total}inactive_file", 0)  # can be given up
+                left = max(int(limit) - int(used) + cached, 0)
+                yield left, f"the cgroup ({names[0]}) allows {int(limit) / MIB:.0f} MiB in all"
 
 
 def _numbers(path: Path) -> dict[str, int]:
