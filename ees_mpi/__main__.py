@@ -10,8 +10,9 @@ import sys
 import traceback
 from typing import NoReturn
 
+from ees_mpi.errors import EesError
 from ees_mpi.machine import pin_threads
-from ees_mpi.ranks.process import act_on_stops, arm_end, end_mpi, launched, note_stops
+from ees_mpi.ranks.process import act_on_stops, arm_end, begin_start, end_mpi, launched, note_stops
 from ees_mpi.ranks.refusal import leave
 from ees_mpi.terminal import show_any_character
 
@@ -46,6 +47,8 @@ def main() -> NoReturn:
         if launched()[1] == 0:
             os.write(2, b"ees-mpi: interrupted\n")
         os._exit(130)
+    except EesError as error:
+        leave(str(error), error.exit_code)
     except Exception as error:
         if "ees_mpi.ranks.mpi" in sys.modules:  # its excepthook ends all ranks, which may wait for this one
             raise
@@ -56,7 +59,8 @@ def main() -> NoReturn:
 
 def _follow(name: str) -> NoReturn:
     """Run the job of rank 0 on another rank."""
-    pin_threads()  # before numpy is imported
+    begin_start()  # the limit holds while numpy is imported
+    pin_threads()
     from ees_mpi.ranks.launch import run
     from ees_mpi.registry.search import searching
 
