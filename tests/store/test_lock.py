@@ -56,6 +56,23 @@ def test_a_new_writer_waits_for_a_dying_one(run: Path, monkeypatch: pytest.Monke
     Lock(run).release()
 
 
+def test_a_lock_file_that_was_deleted_meanwhile_does_not_make_a_second_writer(run: Path) -> None:
+    path, flock, faster = Path(f"{run}.lock"), fcntl.flock, []
+    path.touch()
+    with pytest.MonkeyPatch.context() as patch:
+
+        def late(file: int, operation: int) -> None:
+            patch.undo()
+            path.unlink()  # its owner has left
+            faster.append(Lock(run))
+            flock(file, operation)
+
+        patch.setattr(fcntl, "flock", late)
+        with pytest.raises(RunFileError, match=f"being written by process {os.getpid()}"):
+            Lock(run)
+    faster[0].release()
+
+
 @pytest.mark.parametrize(
     ("content", "owner"),
     [
