@@ -399,7 +399,7 @@ def test_commands_work_on_a_recorded_run_if_they_do_not_need_the_task(tmp_path: 
     done("info", out, out)
     done("metrics", out)
     done("export", out, "--csv", "-o", tmp_path / "run.csv")
-    done("figure", "ant", out, "-o", tmp_path / "figure.png")
+    done("figure", "plane", out, "-o", tmp_path / "figure.png")
     with small(np.ones(3), record=tmp_path / "other.h5", seed=1) as es:
         run(es, 3, plane)
     done("compare", "--metric", "entropy_fixed", out, "--against", tmp_path / "other.h5")

@@ -105,10 +105,10 @@ def test_outer_iterations_without_a_task_to_one_side_are_a_gap(folder: Path) -> 
 
 
 def test_a_missing_package_is_named_with_its_extra(zoo: Zoo, monkeypatch: pytest.MonkeyPatch) -> None:
-    for package, name in (("matplotlib", "ant"), ("scipy.ndimage", "mixture")):
+    for package, name, run in (("matplotlib", "plane", "ant"), ("scipy.ndimage", "mixture", "mixture")):
         with monkeypatch.context() as patched:  # which leaves alone what is imported meanwhile
             patched.setitem(sys.modules, package, None)
-            code, line = refused("figure", name, zoo[name])
+            code, line = refused("figure", name, zoo[run])
         assert code == 2 and "pip install 'ees_mpi[analysis]'" in line and package.split(".")[0] in line
 
 
