@@ -2,8 +2,8 @@
 
 `rules` says whose rules a run follows: `text` (the paper's text: behaviours are whitened, L2 0.05, kernel of sd 1),
 `released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
-cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_20_29` is
-the mean over generations 20 to 29, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
+cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_90_99` is
+the mean over generations 90 to 99, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
 `side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of distances of eight
 sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring has reached;
 `correlation_last` is that of x and y, of the kept offspring if the block has no other. The blocks have all metrics of
@@ -32,7 +32,7 @@ ALGORITHMS = {
     "repeatable": "repeatable",
 }
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
-WINDOWS = ((20, 30), (90, 100))  # generations of endpoints; the end is not included
+WINDOW = slice(90, 100)  # generations of endpoints
 MEASURES = {  # column: metric
     "distance": "distance_mean",
     "single": "distance_single",
@@ -142,14 +142,13 @@ def places(run: KeptRun) -> dict[str, float]:
         if metric in run.metrics:
             values = run.metrics[metric]
             found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
-            for first, end in WINDOWS:
-                if run.generations >= end and (name == "distance" or np.isfinite(values[first:end]).all()):
-                    found[f"{name}_{first}_{end - 1}"] = np.nanmean(values[first:end])
-    late = {name: values[slice(*WINDOWS[-1])] for name, values in run.metrics.items()}
-    if "balance" in late and run.generations >= WINDOWS[-1][1]:
+            if run.generations >= WINDOW.stop and (name == "distance" or np.isfinite(values[WINDOW]).all()):
+                found[f"{name}_90_99"] = np.nanmean(values[WINDOW])
+    late = {name: values[WINDOW] for name, values in run.metrics.items()} if run.generations >= WINDOW.stop else {}
+    if "balance" in late:
         # `balance` is twice the smaller side over both, of those beyond 5 units; NaN if there is nobody.
         found["side_90_99"] = (np.nan_to_num(late["balance"]) * (1 - late["near_origin"]) / 2).mean()
-    if "ring" in late and run.generations >= WINDOWS[-1][1]:
+    if "ring" in late:
         # `ring` is 8 times the smallest sum over all individuals, also invalid ones.
         found["evenness_90_99"] = (late["ring"] / (late["distance_mean"] * (1 - late["invalid_share"]))).mean()
     if "ring" in run.metrics:

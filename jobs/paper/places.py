@@ -30,12 +30,6 @@ def ring(place: Floats, count: int) -> float:
     return float(EIGHT * np.bincount(sectors(place), np.hypot(*place.T), EIGHT).min() / count)
 
 
-def quarter(place: Floats) -> float:
-    """Return the share of mutations in the commonest quarter, of those that are 5 units away from the start [n, 2]."""
-    counts = np.bincount(sectors(place[np.hypot(*place.T) >= FAR]), minlength=EIGHT)
-    return float((counts + np.roll(counts, 1)).max() / max(counts.sum(), 1))
-
-
 def reliable(places: Floats) -> NDArray[np.bool_]:
     """Return which mutations [n, starts, 2] walk far, and from all starts in one direction."""
     distance = np.linalg.norm(places, axis=2)
@@ -98,22 +92,19 @@ def measured(raw: Any) -> dict[str, float]:
 
     On a line `left` and `right` are the shares beyond 1. In the plane: the share of reliable mutations and how many of
     8 sectors they occupy; the same with other starts to choose than to judge (`held_out`); the ring over the mean
-    distance from the median start, and that of the mean places.
+    distance from the median start.
     """
     places = np.asarray(raw, np.float64)
     places = places[np.isfinite(places).all(axis=(1, 2))]
-    found, means = of_places(places), places.mean(axis=1)
-    found["distance_of_means"] = float(np.linalg.norm(means, axis=1).mean())
+    found = of_places(places)
     if places.shape[2] == 1:
         return found | {"left": float((places < -1).mean()), "right": float((places > 1).mean())}
     steady, count = reliable(places), len(places)
     toward = _directions(places)[steady].mean(axis=1)
     rings = [ring(place, count) / np.hypot(*place.T).mean() for place in places.swapaxes(0, 1)]
     return found | {
-        "quarter": quarter(means),
         "reliable": float(steady.mean()),
         "reliable_sectors": len(np.unique(sectors(toward))),
         "ring": float(np.median(rings)),
-        "ring_of_means": ring(means, count) / found["distance_of_means"],
         **held_out(places),
     }
