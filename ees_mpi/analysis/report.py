@@ -3,7 +3,6 @@
 import html
 import json
 import math
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -28,7 +27,6 @@ from ees_mpi.analysis.replay import Choice, Player, Replayed, film, scene
 from ees_mpi.arrays import Floats
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import summarize, task_name
-from ees_mpi.config import Config
 from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.run.file import Run, is_study, open_run, tell_missing
@@ -111,7 +109,6 @@ def render(runs: Sequence[Run]) -> str:
     return page.substitute(
         {name: html.escape(text) for name, text in texts.items()},
         summary=summary,
-        starts=_starts(runs),
         maps=maps,
         moments=three,
         sections="".join(
@@ -140,35 +137,6 @@ def _each(runs: Sequence[Run]) -> str:
         done = f"{run.generations} of {run.config.run.generations}"
         rows.append([run.path.name, *values, str(run.config.run.seed), done])
     return _table(["file", *keys, "seed", "generations"], rows, [charts.key(place[run.path]) for run in runs])
-
-
-def _starts(runs: Sequence[Run]) -> str:
-    """Return which starts the rollouts have in common, and how to try others; empty if runs differ or have none."""
-    said = set()
-    for run in runs:
-        task = run.config.task
-        with suppress(EesError):  # of the user's code, which may not run here
-            has_starts = "reset_seed" in task.__struct_fields__ and not task.in_program and task.steps > 1
-            said.add(_whose_starts(run.config) if has_starts and run.config.population.has_individuals else "")
-    if len(said) != 1 or not (text := said.pop()):
-        return ""
-    text = f"{text[0].upper()}{text[1:]}."
-    if is_study(runs[0]):
-        return f"<p class='faint'>{text}</p>"
-    path = shlex.quote(runs[0].path.name) if len(runs) == 1 else "RUN.h5"
-    command = f"<code>ees-mpi measure {html.escape(path)} <span>--starts 20</span></code>"
-    return f"<p class='faint'>{text} Do mutations do the same from other starts? {command} finds out.</p>"
-
-
-def _whose_starts(config: Config) -> str:
-    """Return which individuals have their starts in common."""
-    task, count = config.task, f"{config.task.rollouts} start{'s' * (config.task.rollouts > 1)}"
-    if task.rollouts == 1 and task.rule_of_starts == "fixed":
-        return "all rollouts have the same start"
-    if task.common_starts:
-        return f"all individuals{' of a generation' * (task.rule_of_starts == 'common')} have the same {count}"
-    in_pairs = task.starts == "own" and config.population.antithetic
-    return f"each {'antithetic pair' if in_pairs else 'individual'} has {count} of its own"
 
 
 @dataclass(frozen=True)
