@@ -117,8 +117,7 @@ def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path)
     by_std = done("compare", "--metric", "distance_mean", "--by", "population.std", numpy_network, wider).stdout
     with open_run(numpy_network) as one, open_run(wider) as other:
         assert all(f"population.std = {stds(run)[-1]:g} " in by_std for run in (one, other)), by_std
-    drawn = done("figure", "measure", numpy_network, same, wider, "-o", tmp_path / "all.png").stderr
-    assert drawn.count("\n") == 1 and "mutations (6 to 20; coverage" in drawn and "of starts (1 to 2;" in drawn
+    done("figure", "measure", numpy_network, same, wider, "-o", tmp_path / "all.png")
     for words in (("resume", numpy_network), ("verify", numpy_network, "--updates")):
         assert refusal(*words)[0] == 3
 
