@@ -2,7 +2,8 @@
 
 Training logs some of them in every generation (`logged`); the others are computed when a file is read (`measured`).
 Whatever shows a metric asks this module: progress lines, `info`, `metrics`, `compare`, `measure`, figures, the report,
-TensorBoard, CSV, the list of arrays of a run file, `verify`. So a new metric is one entry, and nothing else.
+TensorBoard, CSV, the list of arrays of a run file, `verify`. So a new metric is one entry. Files from before it do not
+have it; it is then computed from their outcomes.
 
 The *behaviour* of an individual is all the B numbers that its objective sees. Its *place* is where it ends: the last
 numbers of the behaviour if the task says how many, else all of them.

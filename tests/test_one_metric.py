@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.program import done, info, refusal, train
-from support.run_files import edited
+from support.run_files import edited, stored
 
 import ees_mpi
 from ees_mpi.analysis.numbers.selection import scales, titles
@@ -49,6 +49,17 @@ def test_it_is_found_wherever_metrics_are(tmp_path: Path) -> None:
     with edited(out) as file:
         file["generations/fitness_min"][0] += 1e-9
     assert "another fitness_min than" in refusal("verify", out)[1]
+
+
+def test_files_from_before_it_are_read_and_continued(tmp_path: Path) -> None:
+    path = stored(tmp_path, "interference.h5")
+    least = ees_mpi.open_run(path)["fitness"][-1].min()
+    done("info", path)
+    done("verify", path, "--updates")
+    assert number(least) in done("metrics", path).stdout
+    done("report", path)
+    done("resume", path, "--generations", ees_mpi.open_run(path).generations + 1)
+    assert "fitness_min" not in ees_mpi.open_run(path)
 
 
 def test_it_is_among_the_metrics_of_a_loop() -> None:

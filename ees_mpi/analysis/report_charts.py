@@ -238,7 +238,7 @@ def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, An
         shown = cells.sum() / run.config.task.rollouts
         facts: dict[str, float | None] = {f"{run.config.population.row_name}s": float(shown)}
         for name in in_table("report", run.metric_settings):
-            value = float(run[name][g])
+            value = float(run[name][g]) if name in run else math.nan
             facts[name] = value if np.isfinite(value) else None
         if cells.ndim == 3:
             picture = _shades(cells, highest).swapaxes(0, 1)[::-1]

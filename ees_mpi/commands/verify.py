@@ -84,8 +84,8 @@ def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int], repeate
             again = metrics.logged(outcomes, settings, ranks)
         with ranks.together():
             _compare_numbers(run, g, again)
-        names = [*again]
-    others = [name for name in (*metrics.in_file(settings), *settings.own_names) if name not in names]
+        names = [name for name in again if name in run]
+    others = [name for name in run.logged_metrics if name not in names]
     said = [f"{run.path}: {', '.join(names)} of {len(generations)} generations follow from their outcomes"]
     told = [name for name in others if name in ("gradient_norm", *settings.own_names)]
     if isinstance(run.config.method, Evolution) and not is_study(run):
@@ -97,7 +97,8 @@ def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int], repeate
 
 def _compare_numbers(run: Run, generation: int, again: Arrays) -> None:
     """Raise a VerifyError if numbers of a generation have other bits when they are computed `again`."""
-    wrong = [*metrics.differing(again, {name: run[name][generation] for name in again})]
+    stored = {name: run[name][generation] for name in again if name in run}
+    wrong = [*metrics.differing(stored, again)]
     if wrong:
         said = f"generation {generation} has another {', '.join(wrong)} than its logged outcomes give"
         raise VerifyError(f"{run.path}: {said}: {cause(run, generation)}")
@@ -222,7 +223,7 @@ def verify_updates(ranks: Ranks, path: Path, trust: bool = False) -> list[str]:
                 raise VerifyError(f"{message}: {cause(run, g)}")
         again = {**metrics.logged(outcomes, run.metric_settings, ranks), **told}
         with ranks.together():
-            _compare_numbers(run, g, {name: again[name] for name in again if name in run.names})
+            _compare_numbers(run, g, again)
     run.close()
     return [f"{path}: {updates} updates computed again from the logged outcomes: the same states and metrics"]
 

@@ -11,6 +11,8 @@ from ees_mpi.store.layout import Array, Layout
 from ees_mpi.strategy.populations.custom import more_learned
 
 BY_START = "behavior_by_start"
+# No file can be read without these. It may lack all others: those that came after it was written.
+NEEDED = ("behavior", "fitness", "length", "valid", "offset", "sign", "parent", "mean", "state_sha256", "seconds_clock")
 
 ARRAYS: dict[str, tuple[Array, ...]] = {
     "every run": (
@@ -118,21 +120,24 @@ def sizes_of(config: Config) -> dict[str, int]:
 
 
 def check(layout: Layout, config: Config) -> None:
-    """Raise a ValueError unless a file has arrays of a config; this opens no task, and runs no code of the user."""
+    """Raise a ValueError unless a file has arrays of a config; this opens no task, and runs no code of the user.
+
+    A file of an earlier version has fewer arrays, and a run that continues it logs no more than these.
+    """
     known_arrays = listed()
     for array in layout.arrays:
         same = known_arrays.get(array.name)
         if same is None or (same.axes, same.type) != (array.axes, array.type):
             raise ValueError(f"its array {array.name} is not one of a run")
-    missing = [array.name for array in ARRAYS["every run"] if array.name not in layout.columns]
+    missing = [name for name in NEEDED if name not in layout.columns]
     if missing:
         raise ValueError(f"it has no array {missing[0]}")
     known = {"individual": config.population.size, "component": config.population.components}
     if config.task.sizes_known and not hasattr(config.population, "function"):
         expected = layout_of(config)
         known = expected.sizes
-        if differing := sorted(expected.columns.keys() ^ layout.columns.keys()):
-            raise ValueError(f"its list of arrays is not that of its config: {', '.join(differing)}")
+        if foreign := sorted(layout.columns.keys() - expected.columns.keys()):
+            raise ValueError(f"its config has no array {', '.join(foreign)}")
     for axis, size in known.items():
         if layout.sizes[axis] != size:
             raise ValueError(f"its axis {axis} has the length {layout.sizes[axis]}; its config says {size}")

@@ -80,12 +80,16 @@ class Run(Reader):
                 raise ValueError("its attribute metrics does not fit its arrays")
         return settings
 
-    def metrics(self, generation: int = -1) -> dict[str, float]:
-        """Return the logged metrics of a generation by name, also the values of the user's objectives."""
+    @property
+    def logged_metrics(self) -> list[str]:
+        """The names of the metrics in the file, and of the user's objectives; an earlier version logged fewer."""
         from ees_mpi.metrics import in_file
 
-        names = (*in_file(self.metric_settings), *self.metric_settings.own_names)
-        return {name: float(self.metric(name, generation)) for name in names}
+        return [*(name for name in in_file(self.metric_settings) if name in self), *self.metric_settings.own_names]
+
+    def metrics(self, generation: int = -1) -> dict[str, float]:
+        """Return the logged metrics of a generation by name, also the values of the user's objectives."""
+        return {name: float(self.metric(name, generation)) for name in self.logged_metrics}
 
     def metric(self, name: str, generation: Any = slice(None)) -> "NDArray[Any]":
         """Return a logged metric, or the value of an objective of the user, of all generations or of one."""

@@ -197,6 +197,8 @@ def weigh(objective: Arrays, found: Arrays, starts: str | None, memory: Arrays) 
         b = b / np.sqrt(np.square(b).mean(axis=(0, 1)))
         products = np.square(b.sum(axis=1)) - np.square(b).sum(axis=1)
         terms = products.sum(axis=1) / (b.shape[1] * (b.shape[1] - 1))
+    elif name != "novelty":
+        raise ValueError(f"the oracle does not know the objective {name}")
     else:
         archive = memory.get("archive", behavior[:0])
         nearest = min(objective.get("neighbors", 10), len(archive))

@@ -71,13 +71,13 @@ def sample_of(run: Run, generation: int | None = None, scale: Scale = UNKNOWN) -
 def number_of(run: Run, name: str, generation: int, scale: Scale) -> float:
     """Return a metric of a generation: read if the file has it, else computed; raise an error if the run has none."""
     settings = run.metric_settings
-    if name in (*settings.own_names, *metrics.in_file(settings)):
+    if name in run.logged_metrics:
         return float(run.metric(name, generation))
     if name not in metrics.METRICS:
         raise ConfigError(f"--metric: {unknown(name, [*settings.own_names, *metrics.METRICS])}")
     metric = metrics.METRICS[name]
     if metric.compute is None or metric.lacks(settings):
-        raise RunFileError(f"{run.path}: {name} needs {metric.lacks(settings)}")
+        raise RunFileError(f"{run.path}: {name} needs {metric.lacks(settings) or 'a run of a later version'}")
     return float(metric.compute(sample_of(run, generation, scale)))
 
 
@@ -99,8 +99,15 @@ def _scale(runs: Sequence[Run], cell: float | None, radius: float | None) -> Sca
 
 def titles(runs: Sequence[Run], scale: Scale) -> dict[str, str]:
     """Return the metrics that all runs have, with their titles; the user's own objectives first."""
-    known = [[*run.metric_settings.own_names, *run.metric_settings.fitting] for run in runs]
+    known = [known_metrics(run) for run in runs]
     return {name: metrics.title(name, scale) for name in known[0] if all(name in names for names in known)}
+
+
+def known_metrics(run: Run) -> list[str]:
+    """Return the metrics that a run has, because its file has them or because they can be computed."""
+    settings, logged = run.metric_settings, run.logged_metrics
+    some = (name for name, metric in settings.fitting.items() if metric.compute or name in logged)
+    return [*settings.own_names, *some]
 
 
 def series(run: Run, name: str, scale: Scale) -> Floats:
@@ -108,7 +115,7 @@ def series(run: Run, name: str, scale: Scale) -> Floats:
 
     One that the file does not have is computed for some generations, and the values between them lie on straight lines.
     """
-    if name in (*run.metric_settings.own_names, *metrics.in_file(run.metric_settings)):
+    if name in run.logged_metrics:
         return run.metric(name)
     shown = [g for g in spaced(run.generations, SEEN) if run["valid"][g].any()]
     computed = [number_of(run, name, g, scale) for g in shown]

@@ -18,7 +18,7 @@ Rate = Annotated[float, key("The learning rate.", gt=0)]
 Decay = Annotated[
     float, key("L2 decay: `l2` times the mean is subtracted from its gradient; a learned std has none.", ge=0)
 ]
-quietly = np.errstate(over="ignore", invalid="ignore")  # `training.train` refuses a step that is not finite
+quietly = np.errstate(over="ignore", invalid="ignore")  # `run.loop.seal` refuses a step that is not finite
 
 
 class OptimizerPlugin(Protocol):
