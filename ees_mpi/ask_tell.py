@@ -10,7 +10,7 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ from ees_mpi.run.parts import evolution_of, noise_table, state_of, uses_torch
 from ees_mpi.run.recording import NO_END, close_file, config_of, prepare_file, reopen_loop
 from ees_mpi.run.sinks import committing
 from ees_mpi.run.start import Prepared, begin_session
-from ees_mpi.run.told import joined, rows_of, sums_of, weights_of
+from ees_mpi.run.told import joined, means_of, rows_of, state_like, sums_of, weights_of
 from ees_mpi.strategy.populations.diagonal import Diagonal
 from ees_mpi.strategy.populations.mixture import Mixture
 from ees_mpi.strategy.populations.normal import Normal
@@ -207,18 +207,7 @@ class Strategy:
     def state(self, state: State | Arrays) -> None:
         if self._recorded:
             raise ConfigError("state: a recorded run has a fixed history; Strategy.resume continues it")
-        if not isinstance(state, (State, Mapping)):
-            raise ConfigError(f"state: expected a state of a Strategy, or its arrays by name, got {state!r:.80}")
-        given = state.arrays() if isinstance(state, State) else state
-        named = {str(name): np.asarray(array) for name, array in given.items()}
-        mine, other = (
-            {name: (array.shape, str(array.dtype)) for name, array in arrays.items() if not name.startswith("memory/")}
-            for arrays in (self._state.arrays(), named)
-        )
-        if mine != other:
-            wrong = min(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))
-            raise ConfigError(f"state: {wrong}: expected {mine.get(wrong)}, got {other.get(wrong)}")
-        self._state, self._work = State.from_arrays(named), None
+        self._state, self._work = state_like(state, self._state), None
 
     @property
     def generation(self) -> int:
@@ -390,7 +379,10 @@ class Strategy:
                 ended, dim = np.ones(len(self.rows)) if own else told[:, 1], self.config.task.observation_dim
                 sums = sums_of(self.rows, ended, work.observe[self.rows], observations, dim)
             with located(f"generation {work.state.generation}"):
-                (self._tell_weights if own else self._tell)(work, told, sums, ranks)
+                if own:
+                    self._tell_weights(work, told, sums, ranks)
+                else:
+                    self._tell(work, told, sums, ranks)
 
         with searching(*self.config.folders):
             self._loop.call(job, 60 * self.config.run.stall_minutes)
@@ -473,17 +465,3 @@ class Strategy:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is None or self._loop.ranks.size == 1:  # otherwise the other ranks may be far from their next call
             self.close(finished=error is None)
-
-
-def means_of(mean: ArrayLike) -> Singles:
-    """Return the first mean(s) as [K, D]."""
-    try:
-        given = np.asarray(mean, np.float32)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"mean: expected [D] or [K, D] finite numbers: {error}") from None
-    if given.ndim == 0:  # is it D, or a mean of one number?
-        raise ConfigError(f"mean: expected an array [D], such as np.zeros(D), or [K, D]; got {mean!r:.80}")
-    means = np.array(given, ndmin=2)  # a copy
-    if means.ndim != 2 or means.size == 0 or not np.isfinite(means).all():
-        raise ConfigError(f"mean: expected [D] or [K, D] finite numbers, got an array of shape {np.shape(mean)}")
-    return means

@@ -86,9 +86,7 @@ def located(place: str) -> Iterator[None]:
         yield
     except PluginError as error:
         between = ", " if str(error).startswith("individual ") else ": "
-        named = type(error)(f"{place}{between}{error}")
-        named.collective = error.collective
-        raise named from error
+        raise _another(error, type(error), f"{place}{between}{error}") from error
 
 
 @contextmanager
@@ -97,9 +95,14 @@ def before_rollouts() -> Iterator[None]:
     try:
         yield
     except PluginError as error:
-        refused = ConfigError(str(error))
-        refused.collective = error.collective
-        raise refused from error
+        raise _another(error, ConfigError, str(error)) from error
+
+
+def _another(error: EesError, kind: type[EesError], message: str) -> EesError:
+    """Return an error to raise in place of one. A variable with it would keep all frames, and their noise tables."""
+    another = kind(message)
+    another.collective = error.collective
+    return another
 
 
 def words_of(error: OSError) -> str:

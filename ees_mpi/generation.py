@@ -150,6 +150,7 @@ class Outcome:
     valid: bool = True
     observations: Floats | None = None  # [1 + 2 O]: count, sums, sums of squares; if this rollout was sampled
     by_start: Floats | None = None  # [K, B] the behaviour from each start, if there are several
+    raised: bool = False  # whether it is invalid because the user's code raised an exception
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,7 @@ class Outcomes:
     observations: Floats  # [sampled, 1 + 2 O], in index order
     by_start: Floats | None = None  # [N, K, B] the behaviour from each start, if there are several
     common_starts: bool = False  # whether all individuals have the same starts
+    raised: Sequence[int] = ()  # the places of those whose code raised an exception
     _cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def at(self, index: NDArray[np.int64]) -> "Outcomes":
@@ -303,12 +305,15 @@ def behavior_columns(behavior_dim: int, starts: int) -> int:
 
 
 def pack(outcomes: Sequence[Outcome], behavior_dim: int, starts: int) -> Floats:
-    """Return outcomes as rows of doubles [n, 4 + B], which can be gathered; with K > 1 starts [n, 4 + B + K B]."""
+    """Return outcomes as rows of doubles [n, 4 + B], which can be gathered; with K > 1 starts [n, 4 + B + K B].
+
+    Those whose code raised an exception have -1 in place of 0: invalid.
+    """
     for outcome in outcomes:
         if len(outcome.behavior) != behavior_dim:
             has = f"a behaviour has {len(outcome.behavior)} numbers; expected {behavior_dim}"
             raise PluginError(f"individual {outcome.index}: {has}")
-    rows = [(one.index, one.valid, one.length, one.fitness, *one.behavior) for one in outcomes]
+    rows = [(one.index, -1 if one.raised else one.valid, one.length, one.fitness, *one.behavior) for one in outcomes]
     packed = np.array(rows, np.float64).reshape(len(outcomes), LEADING + behavior_dim)
     if starts == 1:
         return packed
@@ -357,10 +362,11 @@ def unpack(rows: Floats, observations: Floats, seeds: NDArray[np.int64]) -> Outc
         behavior=behavior,
         fitness=rows[:, 3].copy(),
         length=rows[:, 2].astype(np.int64),
-        valid=(rows[:, 1] != 0) & finite,
+        valid=(rows[:, 1] > 0) & finite,
         observations=observations,
         by_start=rows[:, end:].reshape(len(rows), starts, end - LEADING) if starts > 1 else None,
         common_starts=bool((seeds == seeds[:1]).all()),
+        raised=np.flatnonzero(rows[:, 1] < 0).tolist(),
     )
 
 

@@ -25,7 +25,6 @@ from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleReques
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
 from ees_mpi.files import check_folder, check_new, check_writable, replaced
-from ees_mpi.foreign import policy_fit
 from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation import OWN, Draw, Found, Outcomes, Record, State, Work
 from ees_mpi.noise import NoiseTable, stream
@@ -213,7 +212,7 @@ def read_parent(
         if config.population.decays:
             population: Any = config.population
             config = replace(config, population=msgspec.structs.replace(population, std=start.std, std_decay=1.0))
-        config = change(policy_fit.fitted(config, start.foreign) if start.foreign else config, start.own_std)
+        config = change(start.fit(config), start.own_std)
         configs.check(config)
         if len(start.mean) > config.population.components:
             raise ConfigError(f"{policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component")

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ees_mpi import config as configs
 from ees_mpi.commands.requests import TrainRequest, changes_of, policy_of
@@ -13,14 +13,18 @@ from ees_mpi.config import Config
 from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_not_input
-from ees_mpi.foreign import policy_fit
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.search import FOLDERS, beside
-from ees_mpi.run import session, start, starting_point
+from ees_mpi.run import session, start
 from ees_mpi.run.file import check_ours
+from ees_mpi.run.parts import first_state
 from ees_mpi.run.sinks import UserSink
 from ees_mpi.run.start import Prepared
 from ees_mpi.store.writer import has_generations
+
+if TYPE_CHECKING:
+    from ees_mpi.foreign.policy_files import PolicySource
+    from ees_mpi.run.starting_point import StartingPoint
 
 
 def job_of(request: TrainRequest, watch: UserSink | None = None) -> Callable[[Ranks], Path]:
@@ -55,35 +59,47 @@ def prepare(request: TrainRequest, config: Config) -> Prepared:
     config = start.whole(given, config)
     named = _named(request, config)
     path = Path.cwd() / named
-    source = None if request.start is None else policy_of(request.start, request)
     check_folder(path)
-    if source and ":" not in str(source):
-        check_not_input(path, "--out", [starting_point.parse(str(source))[0]])
+    source = None if request.start is None else policy_of(request.start, request)
+    begin = _starting_point(source, path, request.trust) if source else None
     if request.overwrite:
         check_ours(path)
-    if path.exists() and not request.overwrite and not request.resume and has_generations(path):
+    elif path.exists() and not request.resume and has_generations(path):
         configs.check(config)
         check_ours(path)
         cure = "use --resume to continue it, --overwrite to start again, -o for another file"
         cure += " (in Python: resume=True, overwrite=True, out=...)"
         raise RunFileError(f"{named} exists already; {cure}")
-    begin = starting_point.load(source, trust=request.trust) if source else None
-    if begin and begin.foreign:
-        config = policy_fit.fitted(config, begin.foreign)
+    if begin:
+        config = begin.fit(config)
     configs.check(config)
     if request.resume and path.exists():
+        about, generations = begin.about if begin else None, config.run.generations
         try:
-            reopened = start.reopen(path, config.run.generations, request.force, config, begin, request.trust)
-            return replace(reopened, named=named)
+            return replace(start.reopen(path, generations, request.force, config, about, request.trust), named=named)
         except ConfigError:  # perhaps the command was corrected after its first generation had failed
             if has_generations(path):
                 raise
     elif request.resume:
         config = replace(config, notes=(*config.notes, f"there is no {named} to resume: a new run begins"))
-    if config.run.needs_start and not begin:
-        name = request.config if isinstance(request.config, (str, Path)) else "config"
+    config.method.try_out(config.task, config.population)
+    new = partial(Prepared, path, named, is_new=True, overwrite=request.overwrite, force=request.force)
+    if begin:
+        config, state, note = begin.first_state(str(source), config)
+        return new(config, state, started_from=note)
+    if config.run.needs_start:
+        name = given if isinstance(given, (str, Path)) else "config"
         raise ConfigError(f"{name}: its means come from a trained run; expected --from RUN.h5 (run.needs_start)")
-    return start.new(path, named, config, begin, str(source), request.overwrite, request.force)
+    return new(config, first_state(config))
+
+
+def _starting_point(source: "PolicySource", path: Path, trust: bool) -> "StartingPoint":
+    """Return the starting point of `--from`, which is not the file to write."""
+    from ees_mpi.run import starting_point  # imports readers of other programs' policies
+
+    if ":" not in str(source):
+        check_not_input(path, "--out", [starting_point.parse(str(source))[0]])
+    return starting_point.load(source, trust=trust)
 
 
 def _named(request: TrainRequest, config: Config) -> Path:

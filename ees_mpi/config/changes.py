@@ -10,7 +10,7 @@ import msgspec
 
 from ees_mpi.config.methods import METHODS
 from ees_mpi.registry import Family
-from ees_mpi.registry.toml import Setting, apply, tables
+from ees_mpi.registry.toml import Setting, apply, key_of
 from ees_mpi.strategy.objectives import OBJECTIVES
 from ees_mpi.strategy.optimizers import OPTIMIZERS
 from ees_mpi.strategy.populations import POPULATIONS
@@ -24,9 +24,11 @@ def change(sections: dict[str, Any], settings: Sequence[Setting]) -> list[str]:
 
     Only keys of the config itself are dropped. A key that the settings name is kept, and refused later if it is wrong.
     """
-    notes = make_room(sections, tables({}, settings, "config"))
-    for setting in settings:
-        apply(sections, setting)
+    wanted: dict[str, Any] = {}
+    values = [apply(wanted, setting) for setting in settings]
+    notes = make_room(sections, wanted)
+    for setting, value in zip(settings, values, strict=True):
+        apply(sections, (key_of(setting), value))
     return notes
 
 

@@ -87,6 +87,8 @@ def check_task(task: Task) -> None:
         raise ConfigError('task.policy: method = "maml" learns the built-in network only; leave it out')
     if task.rollouts > 1:
         raise ConfigError('task.rollouts: method = "maml" has its own number of rollouts, maml.rollouts; leave it out')
+    if task.on_error != "stop":
+        raise ConfigError('task.on_error: method = "maml" stops at an exception; leave it out')
     if task.starts not in (None, "fixed"):
         raise ConfigError(f'task.starts = "{task.starts}": method = "maml" has one fixed start; leave it out')
     if not task.walkable:

@@ -73,8 +73,8 @@ def shown(setting: Setting) -> str:
     return short(setting if isinstance(setting, str) else f"{setting[0]}={setting[1]!r}")
 
 
-def apply(sections: dict[str, Any], setting: Setting) -> None:
-    """Set one key in the tables; the value of a text is TOML, or else plain text."""
+def apply(sections: dict[str, Any], setting: Setting) -> Any:
+    """Set one key in the tables, and return its value; that of a text is TOML, or else plain text."""
     keys = key_of(setting).split(".")
     if "=" not in shown(setting) or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
         whole, value = 1 < len(keys) <= DEEPEST and all(keys), shown(setting).partition("=")[2]  # only "=" is missing
@@ -88,6 +88,7 @@ def apply(sections: dict[str, Any], setting: Setting) -> None:
         if not isinstance(table, dict):
             raise ConfigError(f"{shown(setting)}: {key} is a value, not a table")
     table[keys[-1]] = value
+    return value
 
 
 def value_of(text: str, source: str) -> Any:

@@ -42,6 +42,9 @@ ARRAYS: dict[str, tuple[Array, ...]] = {
         Array("slowest_rank", (), "<i4", "number of the slowest rank"),
         Array("seconds_clock", (), "<f8", "when the generation was committed, in seconds since 1970"),
     ),
+    "errors that count as invalid": (
+        Array("errors", (), "<i4", "individuals that are invalid because your code raised an exception"),
+    ),
     "several starts": (Array(BY_START, ("individual", "start", "behavior_dim"), "<f8", "behaviour from each start"),),
     "normalised observations": (
         Array("observation_sums", ("observation_sum",), "<f8", "count, sums, sums of squares of earlier observations"),
@@ -77,6 +80,7 @@ def _holds(config: Config) -> dict[str, bool]:
     """Return which conditions hold for a config."""
     return {
         "every run": True,
+        "errors that count as invalid": config.task.on_error == "invalid",
         "several starts": config.task.rollouts > 1,
         "normalised observations": config.task.observation_dim > 0,
         "a learned std": config.population.learns_std,

@@ -56,6 +56,7 @@ def _evaluate(
     rows, noise, alone = [], Noise(config.noise_seed, config.noise.size), Ranks()
     where = located(f"generation {work.state.generation}")
     with ranks.together(), where, closing(CpuEvaluator(config, noise, alone)) as evaluator:
+        evaluator.tells_errors = False  # training tells them
         for index in mine:
             if ranks.stopping() or time.monotonic() > until:
                 break

@@ -8,7 +8,8 @@ are logged. Training, the check of determinism, `verify`, `replay`, studies and 
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,13 +17,14 @@ from numpy.typing import NDArray
 
 from ees_mpi.arrays import Singles
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError, before_rollouts
-from ees_mpi.generation import Batch, Found, Outcome, Work, gather, mean_outcome, pack, pack_sums
+from ees_mpi.errors import ConfigError, PluginError, before_rollouts
+from ees_mpi.generation import Batch, Found, Outcome, Outcomes, Work, gather, mean_outcome, pack, pack_sums
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.run.progress import Counted
 from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks.rollouts import BatchRollouts, RowsRollouts, Say
+from ees_mpi.terminal import say_on_stderr
 
 Watch = Callable[[int], object]  # is called with the number of an individual that this rank has evaluated
 
@@ -87,7 +89,10 @@ class CpuEvaluator:
         """Open the task, unless its rollouts are open already, in front of a camera for example."""
         self._task, self._population, self._noise, self._ranks = config.task, config.population, noise, ranks
         self._rollouts: Any = rollouts or config.task.open(config.run.seed)
-        self._start = config.task.start_seed(config.run.seed)  # of its next rollout
+        self._again = None if rollouts else partial(config.task.open, config.run.seed)
+        self._errors: dict[int, str] = {}  # by the first individual of a call
+        self.tells_errors = True  # until the first one is told
+        self._start = self._first = config.task.start_seed(config.run.seed)  # of its next rollout
         self._in_calls = isinstance(self._rollouts, RowsRollouts)
         self.rows = int(getattr(self._rollouts, "rows", 1)) if self._in_calls else 1  # individuals of a call, at most
         self.watch: Watch = nobody
@@ -104,10 +109,39 @@ class CpuEvaluator:
         calls = calls_of(wanted.tolist(), work.size, self.rows)
         for number in self._ranks.hand_out(range(len(calls))):
             call = calls[number]
-            found = self._call(work, call) if self._in_calls else [self._individual(work, call[0])]
+            found = self._outcomes(work, call)
             mine += [outcome for outcome in found if outcome.index in asked]
             self.watch(call[-1])
-        return found_of(mine, wanted, work, self._task.behavior_dim, self._ranks, start)
+        found_by_all = found_of(mine, wanted, work, self._task.behavior_dim, self._ranks, start)
+        self._tell_error(wanted, found_by_all.outcomes)
+        return found_by_all
+
+    def _outcomes(self, work: Work, call: range) -> list[Outcome]:
+        """Return the outcomes of the individuals of a call; invalid ones if the user's code raises an exception."""
+        try:
+            return self._call(work, call) if self._in_calls else [self._individual(work, call[0])]
+        except PluginError as error:
+            if self._task.on_error == "stop":
+                raise
+            self._errors[call[0]] = str(error)
+        if self._again:  # what the exception has left behind must not show in later outcomes
+            with suppress(PluginError):
+                self._rollouts.close()
+            self._rollouts, self._start = self._again(), self._first
+        nothing = np.full((work.seeds.shape[1], self._task.behavior_dim), np.nan)
+        several = nothing if len(nothing) > 1 else None
+        return [
+            Outcome(index, nothing[0].tolist(), np.nan, 0, valid=False, by_start=several, raised=True) for index in call
+        ]
+
+    def _tell_error(self, wanted: NDArray[np.int64], outcomes: Outcomes) -> None:
+        """Print the first exception of the run, on the rank that has it."""
+        if outcomes.raised and self.tells_errors:
+            self.tells_errors, first = False, int(wanted[outcomes.raised[0]])
+            if error := self._errors.get(first - first % self.rows):
+                rest = 'task.on_error = "invalid": it counts as invalid, and so do further ones, without a word'
+                say_on_stderr(f"ees-mpi: warning: {error}\n{rest}\n")
+        self._errors.clear()
 
     def _individual(self, work: Work, index: int) -> Outcome:
         """Return the mean outcome of an individual's rollouts."""

@@ -81,6 +81,7 @@ def arrays_of(work: Work, found: Found) -> Arrays:
         "fitness": outcomes.fitness,
         "length": outcomes.length,
         "valid": outcomes.valid,
+        "errors": np.array(len(outcomes.raised)),
         "offset": work.draw.offset,
         "sign": work.draw.sign,
         "parent": work.draw.parent,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
-from ees_mpi.generation import State
+from ees_mpi.generation import Record, State
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.arrays import sizes_of
 from ees_mpi.run.broadcast import read_config, read_on_root
 from ees_mpi.run.determinism import check_deterministic
-from ees_mpi.run.evaluators import Evaluator
+from ees_mpi.run.evaluators import Evaluator, nobody
 from ees_mpi.run.loop import Method, Sink, loop
 from ees_mpi.run.parts import open_parts, uses_torch
 from ees_mpi.run.progress import Counted, Progress
@@ -158,7 +158,12 @@ def _counting(ranks: Ranks, config: Config, state: State, evaluator: Evaluator, 
         return []
     counted = Counted(ranks, config.population.size, f"generation {state.generation + 1}")
     evaluator.watch = counted
-    return [lambda record, following: counted.close()]
+
+    def end(record: Record, following: State) -> None:
+        evaluator.watch = nobody
+        counted.close()
+
+    return [end]
 
 
 def _greet(ranks: Ranks, prepared: "Prepared") -> None:

@@ -17,11 +17,10 @@ from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting
-from ees_mpi.run import starting_point, writing
+from ees_mpi.run import writing
 from ees_mpi.run.arrays import layout_of
 from ees_mpi.run.file import Run, is_study, open_run, starting_note, tell_missing
 from ees_mpi.run.parts import first_state, uses_torch
-from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store.writer import Writer
 from ees_mpi.terminal import say
 
@@ -60,20 +59,6 @@ class Prepared:
             writer.close() if fold else writer.release()
 
 
-def new(
-    path: Path, named: Path, config: Config, begin: StartingPoint | None, label: str, overwrite: bool, force: bool
-) -> Prepared:
-    """Prepare a new run, on rank 0; `begin`: its starting point, `label`: the name of that in messages."""
-    config.method.try_out(config.task, config.population)
-    state, note = first_state(config), ""
-    if begin:
-        state, note = starting_point.first_state_from(begin, label, config)
-        if changed := starting_point.code_change(begin, config):
-            changed += ". This run trains with the code as it is now"
-            config = replace(config, notes=(*config.notes, changed))
-    return Prepared(path, named, config, state, is_new=True, overwrite=overwrite, force=force, started_from=note)
-
-
 def read(source: Source | Path, settings: Sequence[Setting] = (), trust: bool = False) -> Config:
     """Return the config of a source, or of a run file or an exported policy (a Path), as it is written.
 
@@ -82,6 +67,8 @@ def read(source: Source | Path, settings: Sequence[Setting] = (), trust: bool = 
     if not isinstance(source, Path):
         return configs.read(source, settings, trust)
     if source.suffix == ".npz":
+        from ees_mpi.run import starting_point  # imports readers of other programs' policies
+
         text = starting_point.read_policy(source).config
         return configs.parse(text, settings, f"the config in {source}", trust, stored=True)
     with open_run(source, allow_damaged_journal=True) as run:
@@ -108,13 +95,13 @@ def reopen(
     generations: int | None,
     force: bool,
     config: Config | None = None,
-    start: StartingPoint | None = None,
+    begun_from: Mapping[str, Any] | None = None,
     trust: bool = False,
 ) -> Prepared:
     """Open a run file to continue it, on rank 0; it is read once before and once after it is locked.
 
     config: replaces that of the file, and must describe the same run
-    start: of the option `--from`; the file must have begun from it
+    begun_from: the notes on the run or policy of the option `--from`; the file must have begun from it
     """
     named, path = path, path.absolute()
     with open_run(path, trust, allow_damaged_journal=True) as run:
@@ -124,7 +111,7 @@ def reopen(
         run.check_noise(Noise(run.attributes["noise_seed"], run.attributes["noise_size"]))
         key = "--generations" if config is None else "run.generations ="
         if config is not None:
-            _check_same_run(run, config, start)
+            _check_same_run(run, config, begun_from)
         config = config or run.config
         if generations is not None:
             if generations < run.generations:
@@ -180,12 +167,12 @@ def _check_same_sizes(run: Run, config: Config) -> None:
             raise ConfigError(f"{changed}; expected the code that began this run. For other code begin another file")
 
 
-def _check_same_run(run: Run, config: Config, start: StartingPoint | None) -> None:
+def _check_same_run(run: Run, config: Config, wanted: Mapping[str, Any] | None) -> None:
     """Raise a ConfigError if a file was begun with another config or from another run."""
     changed = configs.changed_keys(run.config, config)
     if changed:
         raise ConfigError(f"{run.path} was begun with another config: {'; '.join(changed)}")
-    if start:
-        begun_from, wanted = starting_note(run), start.about
+    if wanted:
+        begun_from = starting_note(run)
         if any(begun_from.get(key) != wanted[key] for key in ("run_id", "state_sha256")):
             raise ConfigError(f"{run.path} was not begun from {wanted['path']}; leave out --from to continue it")

@@ -59,6 +59,21 @@ class StartingPoint:
         """The standard deviation of the run, the median of a learned one; None for a policy of another program."""
         return None if self.foreign else self.noted_std or float(np.median(self.learned.get("std", self.std)))
 
+    def fit(self, config: Config) -> Config:
+        """Return the config of a new run whose network is that of a policy of another program."""
+        return policy_fit.fitted(config, self.foreign) if self.foreign else config
+
+    def first_state(self, name: str, config: Config) -> tuple[Config, State, str]:
+        """Return the config of a run that starts here, with a note on changed code; its first state, and a JSON note.
+
+        name: of the starting point in messages
+        """
+        state, note = first_state_from(self, name, config)
+        if changed := code_change(self, config):
+            changed += ". This run trains with the code as it is now"
+            config = replace(config, notes=(*config.notes, changed))
+        return config, state, note
+
     def fitted(self, name: str, config: Config) -> "StartingPoint":
         """Return the starting point for the task of a config; raise a ConfigError if that has another network.
 

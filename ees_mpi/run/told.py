@@ -1,15 +1,45 @@
-"""The results that a loop of the user gives for its individuals: checked, and as rows that can be gathered."""
+"""What a loop of the user gives: means, states, and results as rows that can be gathered. All of it is checked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ees_mpi.arrays import Floats, doubles
+from ees_mpi.arrays import Arrays, Floats, Singles, doubles
 from ees_mpi.config import Config, Evolution
-from ees_mpi.errors import TaskError
-from ees_mpi.generation import LEADING, mean_behavior
+from ees_mpi.errors import ConfigError, TaskError
+from ees_mpi.generation import LEADING, State, mean_behavior
+
+
+def means_of(mean: ArrayLike) -> Singles:
+    """Return the first mean(s) as [K, D]."""
+    try:
+        given = np.asarray(mean, np.float32)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ConfigError(f"mean: expected [D] or [K, D] finite numbers: {error}") from None
+    if given.ndim == 0:  # is it D, or a mean of one number?
+        raise ConfigError(f"mean: expected an array [D], such as np.zeros(D), or [K, D]; got {mean!r:.80}")
+    means = np.array(given, ndmin=2)  # a copy
+    if means.ndim != 2 or means.size == 0 or not np.isfinite(means).all():
+        raise ConfigError(f"mean: expected [D] or [K, D] finite numbers, got an array of shape {np.shape(mean)}")
+    return means
+
+
+def state_like(given: State | Arrays, present: State) -> State:
+    """Return a state, also of its arrays by name, if they have the shapes and types of those of the present one."""
+    if not isinstance(given, (State, Mapping)):
+        raise ConfigError(f"state: expected a state of a Strategy, or its arrays by name, got {given!r:.80}")
+    arrays = given.arrays() if isinstance(given, State) else given
+    named = {str(name): np.asarray(array) for name, array in arrays.items()}
+    mine, other = (
+        {name: (array.shape, str(array.dtype)) for name, array in each.items() if not name.startswith("memory/")}
+        for each in (present.arrays(), named)
+    )
+    if mine != other:
+        wrong = min(name for name in mine.keys() | other.keys() if mine.get(name) != other.get(name))
+        raise ConfigError(f"state: {wrong}: expected {mine.get(wrong)}, got {other.get(wrong)}")
+    return State.from_arrays(named)
 
 
 def rows_of(

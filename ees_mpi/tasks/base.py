@@ -76,6 +76,10 @@ class Task(Part, frozen=True):
     deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
 
     @property
+    def on_error(self) -> str:  # what an exception in the user's code does: "stop", or "invalid"
+        return "stop"
+
+    @property
     def reset_seed(self) -> int | None:  # of the start of every rollout; None: the run's seed
         return None
 

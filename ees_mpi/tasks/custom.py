@@ -19,7 +19,7 @@ from ees_mpi.generation import Outcome
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import Guard, calling, make_once
 from ees_mpi.tasks.base import Task
-from ees_mpi.tasks.keys import Axes, Deterministic, ResetSeed, RolloutCount, Share, StartsOrNone, place_numbers
+from ees_mpi.tasks.keys import Axes, Deterministic, OnError, ResetSeed, RolloutCount, Share, StartsOrNone, place_numbers
 from ees_mpi.tasks.rollouts import BatchRollouts, Drawable, Limbed, Rollouts, View, Walker
 
 KEY = "task.function"
@@ -36,6 +36,7 @@ class CustomTask(Task, frozen=True):
     function: Annotated[str, key("The class of the task, as package.module:Task.")]
     settings: Annotated[dict[str, Any], key("The keyword arguments of the class.")] = {}  # noqa: RUF012  (msgspec copies it)
     deterministic: Deterministic = True
+    on_error: OnError = "stop"
     rollouts: RolloutCount = 1
     starts: StartsOrNone = None
     reset_seed: ResetSeed = None

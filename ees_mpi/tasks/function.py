@@ -17,7 +17,7 @@ from ees_mpi.generation import Outcome
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, function
 from ees_mpi.tasks.base import Task
-from ees_mpi.tasks.keys import Axes, Deterministic, ResetSeed, RolloutCount, StartsOrNone, place_numbers
+from ees_mpi.tasks.keys import Axes, Deterministic, OnError, ResetSeed, RolloutCount, StartsOrNone, place_numbers
 
 KEY = "task.function"
 ROWS = 64  # individuals of a batch
@@ -32,6 +32,7 @@ class Function(Task, frozen=True):
     batch: Annotated[bool, key(f"Whether the function gets up to {ROWS} individuals at a time: f(z[n, D]).")] = False
     start: Annotated[float, key("The first mean: this number in all parameters.")] = 0.0
     deterministic: Deterministic = True
+    on_error: OnError = "stop"
     rollouts: RolloutCount = 1
     starts: StartsOrNone = None
     reset_seed: ResetSeed = None

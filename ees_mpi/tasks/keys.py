@@ -9,6 +9,10 @@ from ees_mpi.registry import Count, key
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Deterministic = Annotated[bool, key("Whether rollouts repeat bit by bit; false: `verify` leaves them out.")]
+OnError = Annotated[
+    Literal["stop", "invalid"],
+    key("What an exception in your code does: it ends the run, or the individual counts as invalid."),
+]
 RolloutCount = Annotated[
     Count, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts")
 ]

@@ -22,7 +22,7 @@ SMALL = sets("population.size=6", "task.steps=10", "noise.size=100000", "run.gen
 def policy(walked: Path) -> Path:
     """The exported mean of that run."""
     out = walked.with_name("policy.npz")
-    assert ees("export", walked, "--policy", "-o", out).returncode == 0
+    assert ees("export", walked, "--policy", "-o", out, "--overwrite").returncode == 0
     return out
 
 

@@ -46,3 +46,17 @@ class Started(Base):
     def evaluate(self, index: int, *rest: Any) -> Outcome:
         behavior, fitness = started(rest[0], self.seed)
         return Outcome(index, behavior, fitness, 1)
+
+
+def raises(z):
+    """Raise an exception for some individuals."""
+    if z[0] > 0.15:
+        raise ValueError("too far")
+    return z
+
+
+def raises_in_a_call(z):
+    """Raise an exception for some calls of several individuals."""
+    if (z[:, 0] > 0.15).any() and len(z) < 64:
+        raise ValueError("too far")
+    return z

@@ -12,7 +12,7 @@ from ees_mpi.registry.plugins import calling, once
 from ees_mpi.tasks.gymnasium.behaviors import Rollout, behavior_of, numbers, parts_of
 from ees_mpi.tasks.gymnasium.environments import flattened, is_known, library, make, picture_size
 from ees_mpi.tasks.gymnasium.rollouts import EnvironmentFilm, EnvironmentRollouts, EnvironmentWalker
-from ees_mpi.tasks.keys import Axes, RolloutCount, StartsOrNone, Terminate, place_numbers
+from ees_mpi.tasks.keys import Axes, OnError, RolloutCount, StartsOrNone, Terminate, place_numbers
 from ees_mpi.tasks.locomotion import PolicyTask
 from ees_mpi.tasks.rollouts import Drawable, View
 
@@ -41,6 +41,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     ] = 0.0
     terminate: Terminate = "environment"
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
+    on_error: OnError = "stop"
     rollouts: RolloutCount = 1
     starts: StartsOrNone = None
     place: Axes = msgspec.field(default=None, name="axes")
