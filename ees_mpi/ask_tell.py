@@ -28,13 +28,13 @@ from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.generation import LEADING, OWN, Found, Outcomes, Record, State, Work, behavior_columns, gather, gather_sums
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry.search import searching
-from ees_mpi.run.broadcast import as_on_root, read_on_root
+from ees_mpi.run.broadcast import read_on_root
 from ees_mpi.run.computing import computing
 from ees_mpi.run.loop import Sink, arrays_of, check_enough, deliver, seal
 from ees_mpi.run.parts import evolution_of, noise_table, state_of, uses_torch
 from ees_mpi.run.recording import NO_END, close_file, config_of, prepare_file, reopen_loop
 from ees_mpi.run.sinks import committing
-from ees_mpi.run.start import Prepared, begin_session
+from ees_mpi.run.start import Prepared
 from ees_mpi.run.told import joined, means_of, rows_of, state_like, sums_of, weights_of
 from ees_mpi.strategy.populations.diagonal import Diagonal
 from ees_mpi.strategy.populations.mixture import Mixture
@@ -107,7 +107,8 @@ class Strategy:
                     raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
             with loop.closed_by_errors():
                 loop.ranks.check_same(loop_config.to_toml().encode(), "a setting of Strategy")
-                loop_config = as_on_root(loop.ranks, loop_config)
+                asked = loop_config
+                loop_config = read_on_root(loop.ranks, lambda: asked)
                 recorded = loop.ranks.any(loop.ranks.is_root and record is not None)
             with loop.closed_by_errors(), loop.ranks.together():
                 if record is not None and not recorded:
@@ -135,15 +136,15 @@ class Strategy:
             loop = UserLoop("Strategy.resume")
             prepared: Prepared | None = None
 
-            def read() -> dict[str, Any]:
+            def read() -> tuple[Config, State]:
                 nonlocal prepared
                 prepared = reopen_loop(Path(path), generations, force, trust)
-                return {"config": prepared.config, "state": prepared.state.arrays()}
+                return prepared.config, prepared.state
 
             try:
                 with loop.closed_by_errors():
-                    config, received = read_on_root(loop.ranks, read)
-                    self._begin(loop, config, State.from_arrays(received["state"]), prepared, True)
+                    config, state = read_on_root(loop.ranks, read)
+                    self._begin(loop, config, state, prepared, True)
                     self._open_file(loop.ranks)
             except BaseException:
                 if prepared:  # the program may go on, and resume the run later
@@ -181,9 +182,7 @@ class Strategy:
         with ranks.together():
             if prepared := self._prepared:
                 prepared.config = self.config
-                writer = prepared.open()
-                begin_session(writer, self.config, self._state.generation, prepared.sessions, ranks, device="cpu")
-                self._sinks = [committing(writer)]
+                self._sinks = [committing(prepared.begin(ranks, {"device": "cpu"}))]
         self._ready = True
 
     def _pin_threads(self) -> None:

@@ -199,16 +199,16 @@ def _plan(
     source: str, words: list[str], most: int | None, ranks_per_node: int | None, sbatch: bool, world: "ranks.Ranks"
 ) -> None:
     from ees_mpi.commands import plan
-    from ees_mpi.config import load
+    from ees_mpi.config import Config, load
     from ees_mpi.run.broadcast import read_on_root
 
-    def read() -> dict[str, object]:
+    def read() -> tuple[Config, plan.Nodes]:
         nodes = plan.nodes_of(most, ranks_per_node, world, asked=sbatch)
         config = load(source, words)
-        return {"config": config, "nodes": plan.proposed(config, nodes)}
+        return config, plan.proposed(config, nodes)
 
-    config, received = read_on_root(world, read)
-    facts = plan.estimate(config, received["nodes"], plan.measured_costs(config, received["nodes"], world))
+    config, nodes = read_on_root(world, read)
+    facts = plan.estimate(config, nodes, plan.measured_costs(config, nodes, world))
     if world.is_root:
         print_notes(config.notes)
         line = [source, *(word for each in words for word in ("--set", each)), "--out", f"{Path(source).stem}.h5"]

@@ -29,8 +29,8 @@ from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
-from ees_mpi.run.evaluators import Evaluator, counting, open_evaluator
-from ees_mpi.run.parts import study_work
+from ees_mpi.run.evaluators import CpuEvaluator, Evaluator, counting
+from ees_mpi.run.parts import open_evaluator, study_work
 from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store.reader import format_of, read_arrays
 from ees_mpi.store.writer import write_arrays
@@ -111,7 +111,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     config = replace(parent.config, task=task)
     if config.method.name == "maml":
         adapted = _by_gradient(ranks, parent, config)
-        evaluator = open_evaluator(config, Noise(config.noise_seed, config.noise.size), ranks, "cpu")
+        evaluator: Evaluator = CpuEvaluator(config, Noise(config.noise_seed, config.noise.size), ranks)  # of the mean
     else:
         drawn, noise = draw(ranks, parent, "adapt", parent.about["generation"])
         evaluator = open_evaluator(config, noise, ranks)

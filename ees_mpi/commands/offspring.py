@@ -34,10 +34,10 @@ from ees_mpi.registry.search import beside
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.run import starting_point, writing
 from ees_mpi.run.broadcast import read_config, read_on_root
-from ees_mpi.run.evaluators import Evaluator, counting, open_evaluator
+from ees_mpi.run.evaluators import Evaluator, counting
 from ees_mpi.run.file import check_ours
 from ees_mpi.run.loop import arrays_of, seal
-from ees_mpi.run.parts import noise_table, study_work, uses_torch
+from ees_mpi.run.parts import noise_table, open_evaluator, study_work, uses_torch
 from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store import journal
 from ees_mpi.strategy.populations.diagonal import RANGE, Diagonal
@@ -205,50 +205,42 @@ def read_parent(
             raise ConfigError(f"expected --task PRESET or --task FILE.toml (in Python: task=...), because {says}")
         return configs.parse(load().config, settings, f"the config in {policy}", trust, stored=True)
 
-    @before_rollouts()
-    def prepare() -> dict[str, Any]:
-        config = configs.with_rule_of_starts(asked) if task is None else configs.complete(asked)
-        start = load()
-        if config.population.decays:
-            population: Any = config.population
-            config = replace(config, population=msgspec.structs.replace(population, std=start.std, std_decay=1.0))
-        config = change(start.fit(config), start.own_std)
-        configs.check(config)
-        if len(start.mean) > config.population.components:
-            raise ConfigError(f"{policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component")
-        if len(start.mean) < config.population.components:
-            raise ConfigError(f"{policy} has one mean, and its config a mixture; expected `measure`, or its run")
-        start = start.fitted(str(policy), config)
-        if changed := starting_point.code_change(start, config):
-            terminal.say(f"warning: {changed}. {AS_IT_IS_NOW}")  # Python's `measure`, too, which says nothing else
-        mean, std = start.statistics
-        about = {**start.about, **({"objective": label} if label else {})}
-        if 0 < (start.own_std or 0) <= 1e30:  # a population of the user may learn a `std` of another meaning
-            about["own_std"] = start.own_std  # for a measurement of the study
-        return {
-            "config": config,
-            "about": about,
-            "state": {
-                "mean": start.mean,
-                **start.learned,
-                "observations": start.observations,
-                "observation_mean": mean,
-                "observation_std": std,
-            },
-            "own_std": start.own_std,
-        }
-
     ranks.check_alike(machine.fingerprint())
     asked = read_config(ranks, read)
-    config, received = read_on_root(ranks, prepare)
-    arrays = received["state"]
-    known = config.population.learned(arrays["mean"])
+
+    def prepare() -> Parent:
+        config = configs.with_rule_of_starts(asked) if task is None else configs.complete(asked)
+        return _parent(config, load(), change, str(policy), label)
+
+    return read_on_root(ranks, prepare)
+
+
+@before_rollouts()
+def _parent(
+    config: Config, start: StartingPoint, change: Callable[[Config, float | None], Config], policy: str, label: str
+) -> Parent:
+    """Return the parent that a starting point is for a config; see `read_parent`."""
+    if config.population.decays:
+        population: Any = config.population
+        config = replace(config, population=msgspec.structs.replace(population, std=start.std, std_decay=1.0))
+    config = change(start.fit(config), start.own_std)
+    configs.check(config)
+    if len(start.mean) > config.population.components:
+        raise ConfigError(f"{policy} has {len(start.mean)} means; export one: ees-mpi export --policy --component")
+    if len(start.mean) < config.population.components:
+        raise ConfigError(f"{policy} has one mean, and its config a mixture; expected `measure`, or its run")
+    start = start.fitted(policy, config)
+    if changed := starting_point.code_change(start, config):
+        terminal.say(f"warning: {changed}. {AS_IT_IS_NOW}")  # Python's `measure`, too, which says nothing else
+    about = {**start.about, **({"objective": label} if label else {})}
+    if 0 < (start.own_std or 0) <= 1e30:  # a population of the user may learn a `std` of another meaning
+        about["own_std"] = start.own_std  # for a measurement of the study
+    known = config.population.learned(start.mean)
     if not config.population.has_individuals:  # MAML adapts with what it has learned, too
         known = {**known, **config.method.learned(config.task)}
-    learned = {name: arrays.get(name, first) for name, first in known.items()}
-    statistics = arrays["observation_mean"], arrays["observation_std"]
-    state = State(0, learned, {}, arrays["observations"])
-    return Parent(config, state, statistics, received["about"], received["own_std"])
+    learned = {name: start.learned.get(name, first) for name, first in known.items()}
+    state = State(0, {**learned, "mean": start.mean}, {}, start.observations)
+    return Parent(config, state, start.statistics, about, start.own_std)
 
 
 def draw(ranks: Ranks, parent: Parent, *purpose: Any) -> tuple[Draw, NoiseTable]:

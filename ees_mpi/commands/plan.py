@@ -24,8 +24,9 @@ from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.ranks.one_of_many import OneOfMany
 from ees_mpi.run.arrays import layout_of
 from ees_mpi.run.determinism import check_deterministic
-from ees_mpi.run.evaluators import CpuEvaluator, choose_device, open_evaluator
-from ees_mpi.run.parts import evolution_of, first_state
+from ees_mpi.run.evaluators import CpuEvaluator
+from ees_mpi.run.on_gpus import choose_device
+from ees_mpi.run.parts import evolution_of, first_state, open_evaluator
 from ees_mpi.terminal import clock
 
 ROLLOUTS = 3  # timed at least
@@ -149,7 +150,7 @@ def measured_costs(config: Config, nodes: Nodes, ranks: Ranks) -> Costs:
     world = ranks if on_gpu else Ranks()
     opening, evaluator = timed(partial(open_evaluator, config, noise, world, device))
     state, work = share.state, share.work
-    if not on_gpu:
+    if not on_gpu and config.task.own_code and config.task.deterministic:
         check_deterministic(config, work, Ranks())  # as `train` does
     rows = evaluator.rows if isinstance(evaluator, CpuEvaluator) else size
     count = min(size, max(ROLLOUTS, rows))

@@ -10,7 +10,6 @@ from ees_mpi import config as configs
 from ees_mpi.commands.requests import TrainRequest, changes_of, policy_of
 from ees_mpi.commands.shelf import check_no_mean
 from ees_mpi.config import Config
-from ees_mpi.config.sweeps import file_name
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_not_input
 from ees_mpi.ranks import Ranks
@@ -109,4 +108,6 @@ def _named(request: TrainRequest, config: Config) -> Path:
         return Path(request.out or source)
     if not isinstance(source, str):
         raise ConfigError("out: expected the name of the run file; only a preset or a file gives it a name")
+    from ees_mpi.config.sweeps import file_name
+
     return Path(file_name(source, config.run.seed))

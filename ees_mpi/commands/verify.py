@@ -28,7 +28,7 @@ from ees_mpi.registry.plugins import sources
 from ees_mpi.run.again import logged_mean, logged_outcomes, stored_work
 from ees_mpi.run.broadcast import open_on_ranks
 from ees_mpi.run.file import Run, is_study
-from ees_mpi.run.parts import evaluator_of, evolution_of, noise_table, uses_torch
+from ees_mpi.run.parts import evolution_of, noise_table, open_evaluator, uses_torch
 
 UPDATED = ("population", "objective", "optimizer")  # sections whose code computes an update
 GENERATIONS = 3  # checked by default
@@ -135,7 +135,7 @@ def _compare(ranks: Ranks, run: Run, generations: Sequence[int], individuals: in
     with ranks.together():
         run.check_noise(noise)
     try:
-        evaluator = evaluator_of(config, noise, ranks, device)
+        evaluator = open_evaluator(config, noise, ranks, device)
     except ConfigError as error:
         if device == "cuda":
             error.args = (f"{NO_GPU} ({error}); verify --updates works without one",)

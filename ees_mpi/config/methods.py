@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
+
 from ees_mpi.arrays import Arrays, Bandwidth
 from ees_mpi.config.maml import Maml
 from ees_mpi.config.method import Method
@@ -14,7 +16,6 @@ from ees_mpi.strategy.optimizers import OPTIMIZERS
 from ees_mpi.strategy.optimizers.base import Optimizer
 from ees_mpi.strategy.populations import POPULATIONS
 from ees_mpi.strategy.populations.base import Population
-from ees_mpi.strategy.populations.custom import try_update
 from ees_mpi.tasks.base import Task
 
 
@@ -75,7 +76,8 @@ class Evolution(Method):
     def try_out(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
         self.objective.try_out(population.size, task.behavior_dim)
-        try_update(population, self.optimizer, task.parameters)
+        population.try_out(task.parameters)
+        self.optimizer.try_out(population.learned(np.zeros((population.components, task.parameters), np.float32)))
 
     def moments(self, task: Task, learned: Arrays) -> Arrays:
         return self.optimizer.start(learned)

@@ -8,7 +8,6 @@ from ees_mpi import metrics
 from ees_mpi.config import Config
 from ees_mpi.generation import OWN
 from ees_mpi.store.layout import Array, Layout
-from ees_mpi.strategy.populations.custom import more_learned
 
 BY_START = "behavior_by_start"
 # No file can be read without these. It may lack all others: those that came after it was written.
@@ -85,7 +84,7 @@ def _holds(config: Config) -> dict[str, bool]:
         "normalised observations": config.task.observation_dim > 0,
         "a learned std": config.population.learns_std,
         "a std that decays": config.population.decays,
-        "a population that learns more": more_learned(config.population, config.task.parameters) > 0,
+        "a population that learns more": config.population.more_learned(config.task.parameters) > 0,
         "objectives of the user": bool(config.method.own_objectives),
         "MAML": _adapts(config),
     }
@@ -117,7 +116,7 @@ def sizes_of(config: Config) -> dict[str, int]:
         "parameter": task.parameters,
         "observation_dim": task.observation_dim,
         "observation_sum": 1 + 2 * task.observation_dim,
-        "learned_number": more_learned(config.population, task.parameters),
+        "learned_number": config.population.more_learned(task.parameters),
         "own_objective": len(config.method.own_objectives),
         "action_dim": task.layers[-1] if _adapts(config) else 0,
     }

@@ -27,8 +27,6 @@ SECONDS = 30.0  # after which a rank begins no further rollout of the first time
 @before_rollouts()
 def check_deterministic(config: Config, work: Work, ranks: Ranks) -> None:
     """Raise a ConfigError on all ranks if the user's code gives other outcomes the second time."""
-    if not config.task.own_code or not config.task.deterministic:
-        return
     seen = np.full(len(work.seeds), config.task.observation_dim > 0)
     work = replace(work, seeds=work.seeds[:, :1], observe=seen)  # one start of each tells enough
     if not config.population.has_individuals:  # the mean, in place of individuals

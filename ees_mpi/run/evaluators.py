@@ -1,9 +1,7 @@
 """Evaluators: `evaluate(work, wanted)` returns the outcomes of individuals on every rank.
 
-On CPUs each rank evaluates individuals, or calls of several of them, and outcomes can be repeated bit by bit. With
-GPUs, one rank drives each GPU and evaluates batches; the other ranks share the update only. Outcomes of the paper's
-robots can be repeated on the same kind of GPU (`Task.repeats_on_gpu`); those of other robots on a GPU happen once and
-are logged. Training, the check of determinism, `verify`, `replay`, studies and `adapt` differ in the work they bring.
+On CPUs each rank evaluates individuals, or calls of several of them, and outcomes can be repeated bit by bit; `on_gpus`
+has batches. Training, the check of determinism, `verify`, `replay`, studies and `adapt` differ in the work they bring.
 """
 
 import time
@@ -17,13 +15,13 @@ from numpy.typing import NDArray
 
 from ees_mpi.arrays import Singles
 from ees_mpi.config import Config
-from ees_mpi.errors import ConfigError, PluginError, before_rollouts
-from ees_mpi.generation import Batch, Found, Outcome, Outcomes, Work, gather, mean_outcome, pack, pack_sums
+from ees_mpi.errors import ConfigError, PluginError
+from ees_mpi.generation import Found, Outcome, Outcomes, Work, gather, mean_outcome, pack, pack_sums
 from ees_mpi.noise import Noise
-from ees_mpi.ranks import Ranks, gpus
+from ees_mpi.ranks import Ranks
 from ees_mpi.run.progress import Counted
 from ees_mpi.strategy.populations.base import Population
-from ees_mpi.tasks.rollouts import BatchRollouts, RowsRollouts, Say
+from ees_mpi.tasks.rollouts import RowsRollouts
 from ees_mpi.terminal import say_on_stderr
 
 Watch = Callable[[int], object]  # is called with the number of an individual that this rank has evaluated
@@ -59,25 +57,6 @@ def counting(evaluator: Evaluator, ranks: Ranks, total: int, name: str, unit: st
     finally:
         evaluator.watch = nobody
         counted.close()
-
-
-def open_evaluator(config: Config, noise: Noise, ranks: Ranks, device: str | None = None) -> Evaluator:
-    """Open the task of a config on the device that all ranks agree on; `device`: in place of the config's."""
-    chosen, drivers = choose_device(config, ranks, device or config.task.device or "cpu")
-    described = gpus.describe(ranks, drivers)
-    with ranks.together(), before_rollouts():
-        if chosen == "cpu":
-            return CpuEvaluator(config, noise, ranks)
-        return GpuEvaluator(config, noise, ranks, drivers, described)
-
-
-def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[int, str]]:
-    """Return "cpu" or "cuda", the same on every rank, and which rank drives which GPU."""
-    population, cannot = config.population, ""
-    if not population.isotropic and not population.learns_std:
-        individuals = "individuals mean + sign * std * noise only"
-        cannot = f"GPUs evaluate {individuals}, not those of {config.population_name}"
-    return gpus.choose(ranks, wanted, cannot, config.task.lacks_for_gpu)
 
 
 class CpuEvaluator:
@@ -171,42 +150,6 @@ class CpuEvaluator:
         self._rollouts.close()
 
 
-class GpuEvaluator:
-    """Evaluates batches on the GPUs that some ranks drive; the other ranks wait, and share the update."""
-
-    def __init__(
-        self, config: Config, noise: Noise, ranks: Ranks, drivers: Mapping[int, str], described: Mapping[str, str]
-    ):
-        self._task, self._population, self._ranks, self._drivers = config.task, config.population, ranks, drivers
-        self._start, self.described = config.task.start_seed(config.run.seed), described
-        self.watch: Watch = nobody
-
-        def opened(say: Say) -> BatchRollouts:
-            share = -(-config.population.size // len(drivers))
-            table, rows = noise.row(0, noise.size), share * config.task.rollouts
-            return config.task.open_batches(config.run.seed, table, rows, config.population.antithetic, say)
-
-        self._batches = gpus.opened(ranks, drivers, opened)  # None: this rank drives none
-
-    def evaluate(self, work: Work, wanted: NDArray[np.int64] | None = None) -> Found:
-        """Return the outcomes of the wanted individuals, or of all; see `Evaluator`."""
-        start = time.perf_counter()
-        wanted = np.arange(len(work.seeds)) if wanted is None else wanted
-        mine: list[Outcome] = []
-        if self._batches is not None:
-            capacity = max(1, self._batches.capacity // work.seeds.shape[1])
-            for part in self._ranks.hand_out_batches(wanted.tolist(), sorted(self._drivers), capacity):
-                batch = batch_of(work, np.array(part), self._population, self._start)
-                rollouts = self._batches.evaluate_batch(batch, *work.statistics)
-                mine += [mean_outcome(rollouts[place :: len(part)]) for place in range(len(part))]
-                self.watch(part[-1])
-        return found_of(mine, wanted, work, self._task.behavior_dim, self._ranks, start)
-
-    def close(self) -> None:
-        if self._batches is not None:
-            self._batches.close()
-
-
 def calls_of(wanted: Sequence[int], size: int, rows: int) -> list[range]:
     """Return the calls that evaluate these individuals, each with all of its rows; the mean is alone.
 
@@ -221,31 +164,6 @@ def parameters_of(work: Work, index: int, population: Population, noise: Noise) 
     if index >= work.size:
         return np.array(work.state.mean[0])
     return population.individual(work.state.learned, work.draw, index, noise)
-
-
-def batch_of(work: Work, index: NDArray[np.int64], population: Population, start: int) -> Batch:
-    """Describe individuals for a GPU: all from their first start, then all from the next one, and so on.
-
-    start: the seed of the task's own start, which needs no seeds. An unperturbed mean has sign 0.
-    """
-    seeds = work.seeds[index].T.ravel()
-    index = np.tile(index, work.seeds.shape[1])
-    perturbed = index < work.size
-    offset, sign = np.zeros(len(index), np.int64), np.zeros(len(index), np.int8)
-    parent = np.zeros(len(index), np.int32)
-    drawn = work.draw.at(index[perturbed])
-    offset[perturbed], sign[perturbed], parent[perturbed] = drawn.offset, drawn.sign, drawn.parent
-    return Batch(
-        index=index,
-        means=work.state.mean,
-        std=population.std if work.draw.std is None else work.draw.std,
-        offset=offset,
-        sign=sign,
-        parent=parent,
-        observe=work.observe[index],
-        reset_seed=None if (seeds == start).all() else seeds,
-        stds=np.asarray(population.stds(work.state.learned, work.draw)) if population.learns_std else None,
-    )
 
 
 def found_of(

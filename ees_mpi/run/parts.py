@@ -6,10 +6,11 @@ import numpy as np
 
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.config import Config, Evolution, rank_bytes
+from ees_mpi.errors import before_rollouts
 from ees_mpi.generation import Draw, State, Work
 from ees_mpi.noise import Noise, NoiseTable, shared_table, stream
 from ees_mpi.ranks import Ranks
-from ees_mpi.run.evaluators import Evaluator, open_evaluator
+from ees_mpi.run.evaluators import CpuEvaluator, Evaluator
 from ees_mpi.run.loop import Method
 from ees_mpi.strategy import evolution
 
@@ -19,18 +20,28 @@ def open_parts(config: Config, ranks: Ranks) -> tuple[Method, Evaluator]:
     if config.method.name == "maml":
         from ees_mpi.maml.method import Maml  # imports torch
 
-        return Maml(config), evaluator_of(config, Noise(config.noise_seed, config.noise.size), ranks)
+        return Maml(config), open_evaluator(config, Noise(config.noise_seed, config.noise.size), ranks)
     noise = noise_table(config, ranks)
-    return evolution_of(config, noise), evaluator_of(config, noise, ranks)
+    return evolution_of(config, noise), open_evaluator(config, noise, ranks)
 
 
-def evaluator_of(config: Config, noise: Noise, ranks: Ranks, device: str | None = None) -> Evaluator:
-    """Open the evaluator of a config, on all ranks together; `device`: in place of the config's."""
+def open_evaluator(config: Config, noise: Noise, ranks: Ranks, device: str | None = None) -> Evaluator:
+    """Open the evaluator of a config on the device that all ranks agree on; `device`: in place of the config's."""
     if config.method.name == "maml" and not config.population.has_individuals:  # a sample of its mutations has some
         from ees_mpi.maml.evaluators import open_maml  # imports torch
 
         return open_maml(config, ranks, device)
-    return open_evaluator(config, noise, ranks, device)
+    device = device or config.task.device or "cpu"
+    if device != "cpu":
+        from ees_mpi.ranks import gpus
+        from ees_mpi.run import on_gpus
+
+        device, drivers = on_gpus.choose_device(config, ranks, device)
+        described = gpus.describe(ranks, drivers)
+    with ranks.together(), before_rollouts():
+        if device == "cpu":
+            return CpuEvaluator(config, noise, ranks)
+        return on_gpus.GpuEvaluator(config, noise, ranks, drivers, described)
 
 
 def noise_table(config: Config, ranks: Ranks, shared: bool = False) -> NoiseTable:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from ees_mpi import machine
 from ees_mpi.config import Config
@@ -15,7 +15,6 @@ from ees_mpi.generation import Record, State
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.arrays import sizes_of
 from ees_mpi.run.broadcast import read_config, read_on_root
-from ees_mpi.run.determinism import check_deterministic
 from ees_mpi.run.evaluators import Evaluator, nobody
 from ees_mpi.run.loop import Method, Sink, loop
 from ees_mpi.run.parts import open_parts, uses_torch
@@ -47,7 +46,7 @@ def run_session(
         ranks.deadline = time.monotonic() + 3600 * max_hours
     prepared: Prepared | None = None  # on rank 0
 
-    def prepare_run() -> dict[str, Any]:
+    def prepare_run() -> tuple[Path, Config, State]:
         nonlocal prepared
         if curves:
             from ees_mpi.run import tensorboard
@@ -55,16 +54,16 @@ def run_session(
             tensorboard.check(curves)
         with before_rollouts():
             prepared = prepare(asked)
-        return {"path": str(prepared.path), "config": prepared.config, "state": prepared.state.arrays()}
+        return prepared.path, prepared.config, prepared.state
 
     asked = read_config(ranks, read)
     try:
-        config, received = read_on_root(ranks, prepare_run)
-        ranks.run_file = path = Path(received["path"])
+        path, config, state = read_on_root(ranks, prepare_run)
+        ranks.run_file = path
         if prepared and prepared.writer and (warning := prepared.writer.pop_warning()):
             say(f"warning: {warning}")
         if not ranks.any(prepared is not None and prepared.finished):
-            _train(ranks, config, State.from_arrays(received["state"]), prepared, watch, curves)
+            _train(ranks, config, state, prepared, watch, curves)
         with ranks.together():
             if prepared:
                 prepared.close()
@@ -122,20 +121,23 @@ def _train(
         say(f"{prepared.named}: a table of {config.noise.size:,} random numbers is being made")
     method, evaluator = _opened(ranks, config)
     with closing(evaluator), ExitStack() as watching:
-        if ranks.any(prepared is not None and prepared.is_new) and evaluator.described["device"] == "cpu":
+        is_new = ranks.any(prepared is not None and prepared.is_new)
+        if is_new and evaluator.described["device"] == "cpu" and config.task.own_code and config.task.deterministic:
+            from ees_mpi.run.determinism import check_deterministic
+
             check_deterministic(config, method.ask(state), ranks)
         sinks: list[Sink] = []
         with ranks.together():
             if prepared:
-                from ees_mpi.run import start, tensorboard
                 from ees_mpi.run.sinks import committing
 
-                writer = prepared.open()  # creates a new file
+                writer = prepared.begin(ranks, evaluator.described)  # creates a new file
                 _greet(ranks, prepared)
-                start.begin_session(writer, config, state.generation, prepared.sessions, ranks, **evaluator.described)
                 progress = watching.enter_context(Progress(config, state.generation, writer.pop_warning))
                 sinks = [committing(writer), *_counting(ranks, config, state, evaluator, progress), progress]
                 if curves:
+                    from ees_mpi.run import tensorboard
+
                     sinks.append(watching.enter_context(tensorboard.curves(curves, writer.path, state.generation)))
                 if watch:
                     sinks.append(watch)

@@ -27,7 +27,7 @@ from ees_mpi.terminal import say
 
 @dataclass
 class Prepared:
-    """A run that rank 0 has prepared. An existing file is locked; a new one is created by `open`."""
+    """A run that rank 0 has prepared. An existing file is locked; a new one is created by `begin`."""
 
     path: Path  # absolute, because code of the user may change the present folder
     named: Path  # as the user wrote it
@@ -45,11 +45,26 @@ class Prepared:
         """True if all generations of the config are committed."""
         return self.state.generation >= self.config.run.generations
 
-    def open(self) -> Writer:
-        """Return the writer; creates a new file, as the last step before training."""
+    def begin(self, ranks: Ranks, described: Mapping[str, str]) -> Writer:
+        """Create a new file, as the last step before training; note the session in it, and return its writer.
+
+        Print warnings of what has changed since the last session. `described`: the device
+        """
+        config, generation = self.config, self.state.generation
         if self.writer is None:
             first, how = self.state.arrays(), (self.overwrite, self.force)
-            self.writer = writing.create(self.path, self.config, first, *how, started_from=self.started_from)
+            self.writer = writing.create(self.path, config, first, *how, started_from=self.started_from)
+        code, here = sources(config.to_toml()), {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library}
+        here |= {**described, "commit": machine.commit()}
+        if self.sessions:
+            there, since = self.sessions[-1]["machine"], f"generation {max(generation - 1, 0)}"
+            if changed := machine.code_change(machine.own_code(code), machine.own_code(there), since):
+                now = "The run goes on with the code as it is now, so this is another experiment from here on"
+                say(f"warning: {changed}. {now}")
+            if other := machine.differences(here, there):
+                words = "something has changed since the last session, so later bits may differ"
+                say(f"warning: {words}: {'; '.join(other)}")
+        writing.begin_session(self.writer, config, ranks.size, ranks.nodes, {**here, **code})
         return self.writer
 
     def close(self, fold: bool = True) -> None:
@@ -127,25 +142,6 @@ def reopen(
     writer = writing.resume(path, config, force)
     sessions = [{**session, "machine": json.loads(session["machine"])} for session in writer.sessions]
     return Prepared(path, named, config, State.from_arrays(writer.state), sessions, writer)
-
-
-def begin_session(
-    writer: Writer, config: Config, generation: int, before: Sequence[Mapping[str, Any]], ranks: Ranks, **device: str
-) -> None:
-    """Note a session in a run file; print warnings of what has changed since the last session.
-
-    generation: the next one; before: the earlier sessions
-    """
-    here, code = {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library, **device}, sources(config.to_toml())
-    here["commit"] = machine.commit()
-    if before:
-        there, since = before[-1]["machine"], f"generation {max(generation - 1, 0)}"
-        if changed := machine.code_change(machine.own_code(code), machine.own_code(there), since):
-            now = "The run goes on with the code as it is now, so this is another experiment from here on"
-            say(f"warning: {changed}. {now}")
-        if other := machine.differences(here, there):
-            say(f"warning: something has changed since the last session, so later bits may differ: {'; '.join(other)}")
-    writing.begin_session(writer, config, ranks.size, ranks.nodes, {**here, **code})
 
 
 def _check_same_sizes(run: Run, config: Config) -> None:

@@ -133,7 +133,7 @@ def test_the_loser_of_two_first_writers_is_told_that_the_file_exists_now(tmp_pat
     loser = resumed(out)
     program.train(out)  # the other one was faster, and has ended
     with pytest.raises(RunFileError, match=r"exists now: another process .* --resume again"):
-        loser.open()
+        loser.begin(ranks.Ranks(), {"device": "cpu"})
     assert info(out)["complete"] is True and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
 
 

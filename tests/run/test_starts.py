@@ -16,8 +16,8 @@ from ees_mpi.config import Config, load
 from ees_mpi.generation import Batch, Outcome, mean_behavior, mean_outcome
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.run import evaluators
-from ees_mpi.run.parts import evolution_of, first_state, starts_of
+from ees_mpi.run import on_gpus
+from ees_mpi.run.parts import evolution_of, first_state, open_evaluator, starts_of
 
 TINY = ("task.steps=4", "task.hidden=[4]", "population.size=4", "noise.size=20000", "run.generations=2")
 
@@ -103,11 +103,11 @@ def test_batches_of_a_gpu_have_the_same_starts(starts: str, monkeypatch: pytest.
     config = config_of(f"task.starts={starts}", "task.rollouts=3", "task.observation_share=1")
     noise, state, found = Noise(config.noise_seed, config.noise.size), first_state(config), []
     work = evolution_of(config, noise).ask(state)
-    monkeypatch.setattr(evaluators, "choose_device", lambda config, ranks, wanted: (wanted, {0: "0"}))
-    monkeypatch.setattr(evaluators.gpus, "describe", lambda ranks, drivers: {})
+    monkeypatch.setattr(on_gpus, "choose_device", lambda config, ranks, wanted: (wanted, {0: "0"}))
+    monkeypatch.setattr(on_gpus.gpus, "describe", lambda ranks, drivers: {})
     monkeypatch.setattr(type(config.task), "open_batches", lambda self, seed, table, *more: OnCpus(self, table))
     for device in ("cpu", "cuda"):
-        found.append(evaluators.open_evaluator(config, noise, Ranks(), device).evaluate(work))
+        found.append(open_evaluator(config, noise, Ranks(), device).evaluate(work))
     for one, other in zip([found[0].outcomes, found[0].means], [found[1].outcomes, found[1].means], strict=True):
         np.testing.assert_array_equal(one.by_start, other.by_start)
         np.testing.assert_array_equal(one.observations, other.observations)

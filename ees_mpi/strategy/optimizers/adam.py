@@ -5,14 +5,14 @@ from typing import Annotated
 import numpy as np
 
 from ees_mpi.arrays import Arrays
-from ees_mpi.registry import Part, key
-from ees_mpi.strategy.optimizers.base import Decay, Rate, l2_of, moved, prefix, quietly
+from ees_mpi.registry import key
+from ees_mpi.strategy.optimizers.base import Decay, Optimizer, Rate, l2_of, moved, prefix, quietly
 
 MOMENTS = ("first", "second")
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
-class Adam(Part, frozen=True):
+class Adam(Optimizer, frozen=True):
     """Adam (Kingma and Ba 2015, arXiv:1412.6980) with the defaults of torch, as ascent."""
 
     lr: Rate = 0.01

@@ -3,11 +3,10 @@
 import numpy as np
 
 from ees_mpi.arrays import Arrays
-from ees_mpi.registry import Part
-from ees_mpi.strategy.optimizers.base import Decay, Rate, l2_of, moved, quietly
+from ees_mpi.strategy.optimizers.base import Decay, Optimizer, Rate, l2_of, moved, quietly
 
 
-class Ascent(Part, frozen=True):
+class Ascent(Optimizer, frozen=True):
     """Plain gradient ascent: theta + lr * gradient."""
 
     lr: Rate = 0.01

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Protocol
 import numpy as np
 
 from ees_mpi.arrays import Arrays, Floats, Singles
-from ees_mpi.registry import key
+from ees_mpi.registry import Part, key
 
 Rate = Annotated[float, key("The learning rate.", gt=0)]
 Decay = Annotated[
@@ -31,10 +31,19 @@ class OptimizerPlugin(Protocol):
         """Return the next learned arrays and moments; change nothing in place."""
 
 
-class Optimizer(OptimizerPlugin, Protocol):
-    """An optimizer with its check, which is that of `registry.Part`."""
+class Optimizer(Part, frozen=True):
+    """An optimizer: a subclass defines the members of `OptimizerPlugin`."""
 
-    def check(self) -> None: ...
+    def try_out(self, learned: Arrays) -> None:
+        """Find errors of the user's code before the run file is touched."""
+
+    def start(self, learned: Arrays) -> Arrays:
+        """Return the moments before the first step."""
+        raise NotImplementedError
+
+    def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
+        """Return the next learned arrays and moments; change nothing in place."""
+        raise NotImplementedError
 
 
 def l2_of(optimizer: Any, name: str) -> float:

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from ees_mpi.arrays import Arrays, readonly
-from ees_mpi.registry import Part, key
+from ees_mpi.registry import key
 from ees_mpi.registry.plugins import as_table, like, make_once
+from ees_mpi.strategy.optimizers.base import Optimizer
 
 
-class CustomOptimizer(Part, frozen=True):
+class CustomOptimizer(Optimizer, frozen=True):
     """An optimizer that a user writes: `Optimizer(**settings)` has the members of `base.OptimizerPlugin`."""
 
     function: Annotated[str, key("The class of the optimizer, as package.module:Optimizer.")]

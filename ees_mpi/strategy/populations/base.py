@@ -48,6 +48,13 @@ class Population(Part, frozen=True):
         """Return the learned arrays before the first generation, from initial means [K, D]."""
         return {"mean": means}
 
+    def more_learned(self, parameters: int) -> int:
+        """Return how many numbers a population of the user learns beside its means of D parameters."""
+        return 0
+
+    def try_out(self, parameters: int) -> None:
+        """Find errors of the user's code before the run file is touched."""
+
     def clip(self, learned: Arrays) -> Arrays:
         """Return the learned arrays after a step, within their limits; a mean has none."""
         return learned

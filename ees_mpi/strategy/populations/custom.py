@@ -54,6 +54,9 @@ class CustomPopulation(Population, frozen=True):
         few.individual(learned, draw, TRIED - 1, noise)
         few.gradient(generator.normal(size=TRIED), draw, learned, noise, Ranks())
 
+    def more_learned(self, parameters: int) -> int:
+        return flat_learned(self.learned(np.zeros((self.components, parameters), np.float32))).size
+
     def learned(self, means: Singles) -> Arrays:
         if not hasattr(self.population, "learned"):
             return {"mean": means}
@@ -99,18 +102,3 @@ class CustomPopulation(Population, frozen=True):
 
     def _error(self, message: str) -> Exception:
         return PluginError(f"{self._code}: {message}")
-
-
-def try_update(population: Any, optimizer: Any, parameters: int) -> None:
-    """Try the user's own population and optimizer on random numbers."""
-    if isinstance(population, CustomPopulation):
-        population.try_out(parameters)
-    if hasattr(optimizer, "try_out"):
-        optimizer.try_out(population.learned(np.zeros((population.components, parameters), np.float32)))
-
-
-def more_learned(population: Any, parameters: int) -> int:
-    """Return how many numbers a custom population learns beside its means; 0 for other populations."""
-    if not isinstance(population, CustomPopulation):
-        return 0
-    return flat_learned(population.learned(np.zeros((population.components, parameters), np.float32))).size
