@@ -83,14 +83,16 @@ class CpuEvaluator:
         """Return the outcomes of the wanted individuals, or of all; see `Evaluator`."""
         start = time.perf_counter()
         wanted = np.arange(len(work.seeds)) if wanted is None else wanted
-        asked = frozenset(wanted.tolist())
         mine: list[Outcome] = []
         calls = calls_of(wanted.tolist(), work.size, self.rows)
         for number in self._ranks.hand_out(range(len(calls))):
             call = calls[number]
-            found = self._outcomes(work, call)
-            mine += [outcome for outcome in found if outcome.index in asked]
-            self.watch(call[-1])
+            mine += self._outcomes(work, call)
+            if self.watch is not nobody:
+                self.watch(call[-1])
+        if self._in_calls:
+            asked = frozenset(wanted.tolist())
+            mine = [outcome for outcome in mine if outcome.index in asked]
         found_by_all = found_of(mine, wanted, work, self._task.behavior_dim, self._ranks, start)
         self._tell_error(wanted, found_by_all.outcomes)
         return found_by_all
@@ -155,6 +157,8 @@ def calls_of(wanted: Sequence[int], size: int, rows: int) -> list[range]:
 
     The rows of a call are fixed by index, because the bits of one may depend on the others.
     """
+    if rows == 1:
+        return [range(index, index + 1) for index in wanted]
     firsts = dict.fromkeys(index if index >= size else index - index % rows for index in wanted)
     return [range(first, first + 1 if first >= size else min(first + rows, size)) for first in firsts]
 
