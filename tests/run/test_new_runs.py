@@ -145,11 +145,11 @@ def opened(folder: Path, *words: object) -> list[Counter[str]]:
 
 
 @pytest.mark.slow
-def test_train_opens_the_run_file_on_rank_0_only_and_at_most_four_times(finished: Path, tmp_path: Path) -> None:
+def test_train_opens_the_run_file_on_rank_0_only_and_a_few_times(finished: Path, tmp_path: Path) -> None:
     out = Path(shutil.copy(finished, tmp_path / "run.h5"))
     settings = sets(*TINY, "run.generations=8", "run.fsync=false")
     first, other = opened(tmp_path, "train", "interference-maxvar", *settings, "--out", out, "--resume")
-    assert 0 < first["run.h5"] <= 4  # two of them copy it
+    assert 0 < first["run.h5"] <= 7  # it is read three times, and for each of two folds read and copied
     assert not other, other
     assert info(out)["generations"] == 8
 
