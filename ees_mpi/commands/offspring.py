@@ -26,13 +26,14 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError, TaskError, before_rollouts, collective
 from ees_mpi.files import check_folder, check_new, check_writable, replaced
 from ees_mpi.foreign.policy_files import PolicySource
-from ees_mpi.generation import OWN, Draw, Found, Outcomes, Record, State, Work
+from ees_mpi.generation import Draw, Found, Outcomes, Record, State, Work
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.run import starting_point, writing
+from ees_mpi.run.arrays import layout_of
 from ees_mpi.run.broadcast import read_config, read_on_root
 from ees_mpi.run.evaluators import Evaluator, counting
 from ees_mpi.run.file import check_ours
@@ -49,7 +50,6 @@ TIMES = (0.5, 1.0, 2.0)  # the run's own, for other policies
 AS_IT_IS_NOW = "The results are those of the code as it is now; for those of the run, bring back the code of then"
 KIND = "study"  # of its file
 OPTIONS = {"population.std": "--std", "population.size": "--count"}  # of `measure`, in place of keys
-NOTHING_LEARNED = {"gradient_norm": np.array(np.nan)}  # of a study
 START_KEYS = ("task.rollouts", "task.starts")  # that its `--starts` sets
 
 
@@ -269,7 +269,9 @@ def evaluate(
 ) -> None:
     """Evaluate the offspring at each std, with its learned arrays, and the mean itself once; write the file."""
     config, (draws, noise), began = parent.config, drawn, time.time()
-    settings = config.metric_settings()
+    settings, layout = config.metric_settings(), layout_of(config)
+    # What `tell` adds to a record, a study has as NaN: nothing is learned.
+    nothing = {array.name: np.full(layout.shape(array), np.nan) for array in layout.arrays if array.type == "<f8"}
     rows: list[tuple[Record, State]] = []
     means: Outcomes | None = None
     with closing(open_evaluator(config, noise, ranks)) as evaluator:
@@ -278,8 +280,8 @@ def evaluate(
             work = study_work(config, state, parent.statistics, draws, with_mean=means is None)
             found = evaluate_offspring(evaluator, work, ranks)
             means = means or found.means
-            arrays = {**arrays_of(work, replace(found, means=means)), **NOTHING_LEARNED}
-            arrays |= metrics.logged(found.outcomes, settings, ranks) | {OWN: np.full(len(settings.own), np.nan)}
+            arrays = nothing | arrays_of(work, replace(found, means=means))
+            arrays |= metrics.logged(found.outcomes, settings, ranks)
             rows.append((seal(work, after, arrays, {**found.seconds, "update": 0.0, "commit": 0.0}, ranks), after))
             if ranks.is_root:
                 say(f"std {std:g}: {found.outcomes.size} of {work.size} mutations are valid")
