@@ -280,8 +280,8 @@ def evaluate(
             work = study_work(config, state, parent.statistics, draws, with_mean=means is None)
             found = evaluate_offspring(evaluator, work, ranks)
             means = means or found.means
-            arrays = nothing | arrays_of(work, replace(found, means=means))
-            arrays |= metrics.logged(found.outcomes, settings, ranks)
+            logged = metrics.logged(found.outcomes, settings, ranks)
+            arrays = {**nothing, **arrays_of(work, replace(found, means=means)), **logged}
             rows.append((seal(work, after, arrays, {**found.seconds, "update": 0.0, "commit": 0.0}, ranks), after))
             if ranks.is_root:
                 say(f"std {std:g}: {found.outcomes.size} of {work.size} mutations are valid")
