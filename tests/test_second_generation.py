@@ -21,7 +21,7 @@ def test_the_whole_lead_is_passed_on_where_neither_starts_nor_further_mutations_
     words |= {"noise.size": 1000, "run.generations": 1}
     ees_mpi.train("gymnasium-ant-maxent", tmp_path / "run.h5", settings=words).close()
     ees_mpi.measure(tmp_path / "run.h5", std=0.5, count=12, starts=2, out=tmp_path / "m.h5").close()
-    found = realised(second_generation(tmp_path / "m.h5", 1e-7, 2, 2, []))
+    found = realised(second_generation(tmp_path / "m.h5", 1e-7, 1, 2, []))
     assert found["selection"] > 0.1 and found["realised"] == pytest.approx(1.0, abs=1e-3)
 
 
