@@ -10,7 +10,7 @@ numbers of the behaviour if the task says how many, else all of them.
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -263,10 +263,3 @@ def measured(sample: Sample, known: Mapping[str, float]) -> dict[str, float]:
         if name not in values and metric.compute:
             values[name] = float(metric.compute(sample))
     return values
-
-
-def differing(again: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the numbers that have other bits when they are computed `again`."""
-    for name, value in again.items():
-        if np.asarray(value).tobytes() != np.asarray(stored[name]).tobytes():
-            yield name

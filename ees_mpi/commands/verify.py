@@ -97,8 +97,8 @@ def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int], repeate
 
 def _compare_numbers(run: Run, generation: int, again: Arrays) -> None:
     """Raise a VerifyError if numbers of a generation have other bits when they are computed `again`."""
-    stored = {name: run[name][generation] for name in again if name in run}
-    wrong = [*metrics.differing(stored, again)]
+    stored = {name: np.asarray(run[name][generation]) for name in again if name in run}
+    wrong = [name for name, array in stored.items() if array.tobytes() != np.asarray(again[name]).tobytes()]
     if wrong:
         said = f"generation {generation} has another {', '.join(wrong)} than its logged outcomes give"
         raise VerifyError(f"{run.path}: {said}: {cause(run, generation)}")
