@@ -9,12 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import h5py
 import pytest
 from support.breaking import breaking
 from support.program import TIMEOUT, TINY, command, done, ees, environment, info, refusal, sets
 from support.run_files import edited
 
+from ees_mpi.__main__ import TOGETHER
+from ees_mpi.cli import running
 from ees_mpi.cli.main import cli
 from ees_mpi.cli.options import echo
 from ees_mpi.commands import doctor
@@ -176,3 +179,7 @@ def test_characters_that_stdout_does_not_have_are_printed_by_their_numbers(monke
     show_any_character()
     print("größe \u65e5")
     assert terminal.buffer.getvalue() == b"gr\xf6\xdfe \\u65e5\n"
+
+
+def test_the_other_ranks_wait_for_just_the_commands_that_run_on_all_ranks() -> None:
+    assert {each.name for each in vars(running).values() if isinstance(each, click.Command)} == {*TOGETHER}
