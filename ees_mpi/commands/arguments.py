@@ -15,9 +15,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ees_mpi.commands.shelf import PREFIX, check_no_mean, resolved, shown
 from ees_mpi.errors import NO_RUN, ConfigError, RunFileError, TrustError
-from ees_mpi.files import check_no_folder
+from ees_mpi.files import SHELF, check_no_folder
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
 from ees_mpi.run.computing import computing
 
@@ -90,7 +89,22 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
 
 def file_name(name: str, value: Any) -> Path:
     """Return the path of a file, also that of `shelf:NAME`."""
-    return Path(resolved(os.fspath(value)))
+    text = os.fspath(value)
+    if not text.startswith(SHELF):
+        return Path(text)
+    from ees_mpi.commands.shelf import shelf
+
+    return shelf(text.removeprefix(SHELF))
+
+
+def check_no_mean(source: Any) -> Any:
+    """Return the name of a config as it is; raise a ConfigError if it is that of a trained mean."""
+    if str(source).startswith(SHELF):
+        raise ConfigError(
+            f"{source}: expected a preset or a .toml file, got a trained mean; `ees-mpi config {source}` prints its "
+            f"config, `ees-mpi train CONFIG --from {source}` starts from it"
+        )
+    return source
 
 
 def path_of(run: Any, name: str = "run") -> Path:
@@ -105,6 +119,8 @@ def path_of(run: Any, name: str = "run") -> Path:
 def check_no_policy(path: Path) -> Path:
     """Return the path of a run file; raise a RunFileError if it is that of a policy."""
     if path.suffix == ".npz" and path.is_file():
+        from ees_mpi.commands.shelf import shown
+
         takers = "`config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
         raise RunFileError(f"{shown(path)} {NO_RUN}. {takers} take policies")
     return path
@@ -131,8 +147,8 @@ def _policy(name: str, value: Any) -> Any:
 
 def _file(name: str, value: Any) -> Path:
     """Return the path of a file that is no policy, by a name that cannot be taken for one of the shelf."""
-    if str(value).startswith(PREFIX):
-        raise ConfigError(f"{name} {value}: {PREFIX} is reserved for trained means; expected another name")
+    if str(value).startswith(SHELF):
+        raise ConfigError(f"{name} {value}: {SHELF} is reserved for trained means; expected another name")
     path = file_name(name, value)
     check_no_folder(name, value)
     return path

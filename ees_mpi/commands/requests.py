@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ees_mpi.commands import arguments as kinds
 from ees_mpi.commands.arguments import FILE, POLICY, POSITIVE, RUN_FILE, SETTINGS, SOURCE, Name, Option, whole
-from ees_mpi.commands.shelf import output_beside
 from ees_mpi.registry.toml import settings_of
 
 if TYPE_CHECKING:
@@ -190,6 +189,8 @@ class MeasureRequest:
         """The file to write: by default beside the policy, or measure.h5 for a policy that has no name."""
         if self.out is not None or not isinstance(self.policy, str):
             return Path(self.out or "measure.h5")
+        from ees_mpi.commands.shelf import output_beside
+
         folder, name = os.path.split(self.policy)
         return output_beside(Path(folder, name.rpartition(":")[2]), "-measure.h5")
 

@@ -2,12 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 from ees_mpi.errors import ConfigError
+from ees_mpi.files import SHELF
 
 TRAINED = Path(__file__).parents[1] / "trained"
-PREFIX = "shelf:"  # reserved: no output has such a name
 
 
 def trained_means() -> dict[str, str]:
@@ -23,30 +22,15 @@ def shelf(name: str) -> Path:
     """
     means = trained_means()
     if name not in means:
-        known = "".join(f"\n  {PREFIX}{each:30} {line}" for each, line in means.items())
-        raise ConfigError(f"{PREFIX}{name!s:.80}: no trained mean of this name; expected one of{known}")
+        known = "".join(f"\n  {SHELF}{each:30} {line}" for each, line in means.items())
+        raise ConfigError(f"{SHELF}{name!s:.80}: no trained mean of this name; expected one of{known}")
     return TRAINED / f"{name}.npz"
-
-
-def resolved(text: str) -> str:
-    """Return the path that `shelf:NAME` stands for; any other text as it is."""
-    return str(shelf(text.removeprefix(PREFIX))) if text.startswith(PREFIX) else text
-
-
-def check_no_mean(source: Any) -> Any:
-    """Return the name of a config as it is; raise a ConfigError if it is that of a trained mean."""
-    if str(source).startswith(PREFIX):
-        raise ConfigError(
-            f"{source}: expected a preset or a .toml file, got a trained mean; `ees-mpi config {source}` prints its "
-            f"config, `ees-mpi train CONFIG --from {source}` starts from it"
-        )
-    return source
 
 
 def shown(path: Path | str) -> str:
     """Return `shelf:NAME` for the path of a trained mean of the package; any other path as it is."""
     path = Path(path)
-    return f"{PREFIX}{path.stem}" if path.parent == TRAINED else str(path)
+    return f"{SHELF}{path.stem}" if path.parent == TRAINED else str(path)
 
 
 def card(path: Path) -> str:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ees_mpi import config as configs
+from ees_mpi.commands.arguments import check_no_mean
 from ees_mpi.commands.requests import TrainRequest, changes_of, policy_of
-from ees_mpi.commands.shelf import check_no_mean
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_not_input

@@ -1,8 +1,8 @@
 """The typed config: from TOML to typed sections, with checks; presets and config files.
 
-A config is TOML: a preset or a file. Sections `task` and `population` name a member of their family and hold its keys;
-`run` and `noise` are those of `settings`. The other sections belong to the method: `objective` and `optimizer` for
-evolution strategies (`method = "ees"`, the default).
+A config is TOML: a preset or a file. Sections `task` and `population` name a member of their family and hold its keys.
+The sections other than `run` and `noise` belong to the method: `objective` and `optimizer` for evolution strategies
+(`method = "ees"`, the default).
 """
 
 import math
@@ -10,30 +10,86 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from ees_mpi import memory
 from ees_mpi.config.changes import change, make_room
-from ees_mpi.config.method import Method
-from ees_mpi.config.methods import METHODS, Evolution
-from ees_mpi.config.settings import FREE_ON_RESUME, MAX_INTEGER, NoiseSettings, RunSettings
+from ees_mpi.config.methods import METHODS, Evolution, Method
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.metrics import Settings
-from ees_mpi.registry import convert, flat, leaves, search, unknown
-from ees_mpi.registry.marks import FromFile, builtins, mapped, refusal, trusted
+from ees_mpi.registry import (
+    Count,
+    FromFile,
+    Part,
+    builtins,
+    convert,
+    flat,
+    key,
+    leaves,
+    mapped,
+    refusal,
+    search,
+    trusted,
+    unknown,
+)
 from ees_mpi.registry.toml import Setting, tables
 from ees_mpi.strategy.populations import POPULATIONS
 from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.base import Task
 
-__all__ = ["FREE_ON_RESUME", "METHODS", "Evolution"]  # of its modules
+__all__ = ["METHODS", "Evolution"]  # of its modules
 
 PRESETS = Path(__file__).parents[1] / "presets"
 CODE = ("function", "behavior", "policy", "env")  # the last words of keys that name code, as module:name
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
+# Keys that a resumed run may change: they do not change its bits.
+FREE_ON_RESUME = frozenset(
+    {"run.generations", "run.needs_start", "run.fsync", "run.fold_minutes", "run.stall_minutes", "task.device"}
+)
+
+MAX_INTEGER = 2**63 - 1
+FEWEST_SLICES = 100  # noise vectors of the table of a new run
+Seed = Annotated[int, msgspec.Meta(ge=0, le=MAX_INTEGER)]
+
+
+class RunSettings(Part, frozen=True):
+    """The number of generations, the random seed, and settings of the run file."""
+
+    generations: Annotated[Count, key("The number of generations to train.", "generations")] = 100
+    seed: Annotated[Seed, key("The random seed of the whole run.")] = 0
+    needs_start: Annotated[bool, key("Whether the run needs `train --from`, a trained run to start from.")] = False
+    evaluate_mean_every: Annotated[
+        int, key("How often the unperturbed mean is evaluated, for the log; 0: never.", "generations", ge=0)
+    ] = 10
+    fsync: Annotated[bool, key("Whether every commit waits until the disk has it; else a power cut may lose it.")] = (
+        True
+    )
+    fold_minutes: Annotated[float, key("The time between two folds of the journal.", "minutes", gt=0, le=1e7)] = 5.0
+    stall_minutes: Annotated[
+        float, key("A rank without progress for this time ends the job; 0: no limit.", "minutes", ge=0, le=1e7)
+    ] = 30.0
+
+
+class NoiseSettings(Part, frozen=True):
+    """The table of random numbers from which individuals are made; each node holds one."""
+
+    size: Annotated[Count, key("The length of the table: 4 bytes each, in the memory of each node.", "numbers")] = 2**25
+    seed: Annotated[Seed | None, key("The random seed of the table; not set: the run's seed.")] = None
+
+    def slices(self, parameters: int) -> int:
+        """Return the number of different noise vectors of this length."""
+        return self.size - parameters + 1
+
+    def check_slices(self, parameters: int) -> None:
+        """Raise a ConfigError if a new run would have so few noise vectors that its individuals are copies."""
+        if self.slices(parameters) < FEWEST_SLICES:
+            raise ConfigError(
+                f"noise.size: expected at least {parameters + FEWEST_SLICES - 1}, for {FEWEST_SLICES} noise vectors of "
+                f"{parameters} parameters; got {self.size}"
+            )
 
 
 @dataclass(frozen=True)
@@ -116,11 +172,11 @@ def parse(
         sections = mapped(sections, FromFile)
     notes = change(sections, settings)
     keys = frozenset(dict(flat(sections)))
-    for key, value in leaves(sections):
+    for name, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):
-            raise ConfigError(f"{key}: expected a finite number, got {value}")
+            raise ConfigError(f"{name}: expected a finite number, got {value}")
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
-            raise ConfigError(f"{key}: expected an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
+            raise ConfigError(f"{name}: expected an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
     if trusted(trust):
         sections = mapped(sections, str)
     name = sections.pop("method", "ees")
@@ -243,9 +299,9 @@ def with_base(sections: dict[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"base: {unknown(str(name), preset_names())}")
     base = with_base(tables(read_source(name), (), name))
     make_room(base, sections)
-    for key, value in sections.items():
-        both = isinstance(value, dict) and isinstance(base.get(key), dict)
-        base[key] = {**base[key], **value} if both else value
+    for section, value in sections.items():
+        both = isinstance(value, dict) and isinstance(base.get(section), dict)
+        base[section] = {**base[section], **value} if both else value
     return base
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
+from ees_mpi.config import NoiseSettings, RunSettings
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.config.methods import METHODS
-from ees_mpi.config.settings import NoiseSettings, RunSettings
 from ees_mpi.registry import Part
 
 LIMITS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}

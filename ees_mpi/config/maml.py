@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from ees_mpi.arrays import Arrays, Bandwidth
-from ees_mpi.config.method import Method
+from ees_mpi.config.methods import Method
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.policies import CLIP, parameter_count
 from ees_mpi.registry import Count, Part, convert, key, part_settings

@@ -3,22 +3,25 @@
 A member is a frozen msgspec struct: its fields are the keys of the section, its methods do the work. A member
 is imported only if a config names it, so that a rank loads only the parts that it uses.
 
-Some settings name code outside of this package, as "package.module:name"; `registry.plugins` loads it, and
-`registry.marks` says when the code that a run file names may run.
+Some settings name code outside of this package, as "package.module:name"; `registry.plugins` loads it. Code that a
+file of ees_mpi names runs only if the user says so for this call: a run file or an exported policy may be a stranger's.
+Unless the user trusts it, all texts of its config are marked when `config.parse` reads it (`FromFile`), and whatever
+would run the code that a marked text names calls `require` first. What the user writes has no marks.
 """
 
 import importlib
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
 
-from ees_mpi.errors import ConfigError
-from ees_mpi.registry.marks import builtins
+from ees_mpi.errors import ConfigError, TrustError
 from ees_mpi.registry.toml import ELSEWHERE, short
 
 Count = Annotated[int, msgspec.Meta(ge=1)]  # of something that a config has at least once
+VARIABLE = "EES_MPI_TRUST"  # of the environment; 1: as --trust
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -35,13 +38,13 @@ def key(about: str, unit: str = "", **limits: Any) -> msgspec.Meta:
     return msgspec.Meta(description=about, extra={"unit": unit} if unit else None, **limits)
 
 
-class Family(Mapping[str, type[Part]]):
+class Family(Mapping[str, Any]):
     """A registry: name of a member -> class, imported at first use; `default`: the name of a section without one."""
 
     def __init__(self, kind: str, members: dict[str, str], default: str | None = None):
         self.kind, self.default, self._members = kind, default, members
 
-    def __getitem__(self, name: str) -> type[Part]:
+    def __getitem__(self, name: str) -> Any:
         if name not in self._members:
             raise ConfigError(f"{self.kind}.name: {unknown(name, self._members)}")
         return loaded(self._members[name])
@@ -157,3 +160,41 @@ def unknown(name: str, known: Any) -> str:
     near = near or difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of: {', '.join(sorted(names))}"
     return f"unknown name {name!r}; {hint}"
+
+
+class FromFile(str):
+    """A text that came from a file which the user has not said to trust."""
+
+
+def trusted(trust: bool) -> bool:
+    """Return whether the user trusts a file; `trust`: the option, whose texts, such as "no", are no consent."""
+    return trust is True or os.environ.get(VARIABLE) == "1"
+
+
+def require(value: Any, key: str) -> None:
+    """Raise a TrustError if a text came from a file that is not trusted."""
+    if isinstance(value, FromFile):
+        raise refusal({key: value})
+
+
+def refusal(code: Mapping[str, str]) -> TrustError:
+    """Return the error that a file would run code; `code`: its names, by key."""
+    # The file may have named the key, so it is escaped: a message is one line.
+    named = ", ".join(f"{repr(key)[1:-1]:.200} = {str(text)!r:.80}" for key, text in code.items())
+    return TrustError(
+        f"the file would run or load {named}. If you trust it, use --trust (in Python: trust=True), or set {VARIABLE}=1"
+    )
+
+
+def mapped(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a copy of nested tables and lists with all texts changed."""
+    if isinstance(value, Mapping):
+        return {key: mapped(inner, change) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(mapped(item, change) for item in value)
+    return change(value) if isinstance(value, str) else value
+
+
+def builtins(part: Any) -> Any:
+    """Return what msgspec makes of a struct, with the marks of its texts."""
+    return msgspec.to_builtins(part, builtin_types=(FromFile,))

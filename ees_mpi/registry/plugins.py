@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ees_mpi.errors import ConfigError, EesError, PluginError, before_rollouts
-from ees_mpi.registry import search, unknown
-from ees_mpi.registry.marks import require
+from ees_mpi.registry import require, search, unknown
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WRAPPERS = re.compile(r"[\\/]site-packages[\\/]gymnasium[\\/](wrappers|utils|core\.py)")  # they pass on each call

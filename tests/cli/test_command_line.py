@@ -17,8 +17,7 @@ from support.program import TIMEOUT, TINY, command, done, ees, environment, info
 from support.run_files import edited
 
 from ees_mpi.__main__ import TOGETHER
-from ees_mpi.cli import running
-from ees_mpi.cli.main import cli
+from ees_mpi.cli import files, running
 from ees_mpi.cli.options import echo
 from ees_mpi.commands import doctor
 from ees_mpi.terminal import show_any_character
@@ -154,7 +153,7 @@ def test_a_closed_or_full_stdout_does_not_end_the_training(tmp_path: Path) -> No
 
 def test_a_page_for_a_closed_or_full_stdout_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", None)
-    cli.commands["docs"].main(["glossary"], standalone_mode=False)
+    files.docs.main(["glossary"], standalone_mode=False)
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "w") as nobody:  # after the end of `head`

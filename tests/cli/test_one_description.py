@@ -8,7 +8,7 @@ from support.program import done, refusal
 from support.run_files import assert_same_bits
 
 import ees_mpi
-from ees_mpi.cli.main import cli
+from ees_mpi.cli import running
 
 FUNCTIONS = ("train", "sample", "adapt", "measure", "signal")
 COMMAND_ONLY = {"as_json", "cell"}  # `cell` of `measure`: of the table that it prints
@@ -17,7 +17,7 @@ PYTHON_ONLY = {"on_generation"}
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_python_function_has_the_parameters_of_its_command(name: str) -> None:
-    options = {str(option.name) for option in cli.commands[name].params} - COMMAND_ONLY
+    options = {str(option.name) for option in getattr(running, name).params} - COMMAND_ONLY
     arguments = set(inspect.signature(getattr(ees_mpi, name)).parameters)
     assert options <= arguments and arguments - options <= (PYTHON_ONLY if name == "train" else set())
 

@@ -11,10 +11,9 @@ from support.program import CHECKOUT, done
 from support.small_runs import trained
 
 from ees_mpi import config
-from ees_mpi.config import keys
+from ees_mpi.config import NoiseSettings, RunSettings, keys
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.config.maml import MamlSettings
-from ees_mpi.config.settings import NoiseSettings, RunSettings
 
 STRUCTS = {"run": RunSettings, "noise": NoiseSettings, "maml": MamlSettings}
 

@@ -9,8 +9,7 @@ import numpy as np
 
 from ees_mpi.arrays import Singles
 from ees_mpi.errors import ConfigError, MissingExtra, PluginError, optional
-from ees_mpi.registry import flat, leaves
-from ees_mpi.registry.marks import require
+from ees_mpi.registry import flat, leaves, require
 from ees_mpi.registry.plugins import failed, import_module
 from ees_mpi.tasks.mujoco.robot_model import library as silent_mujoco
 from ees_mpi.tasks.rollouts import View

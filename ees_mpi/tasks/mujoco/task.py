@@ -11,8 +11,7 @@ from typing import Annotated, Literal, Self
 import msgspec
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import Count, key
-from ees_mpi.registry.marks import require
+from ees_mpi.registry import Count, key, require
 from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.engine import MujocoEngine
 from ees_mpi.tasks.mujoco.mjcf import ROBOTS, StateRobotModel, load, xml_text
