@@ -119,17 +119,14 @@ class Writer:
     def __init__(self, path: Path, lock: Lock, fsync: bool, fold_minutes: float, warning: str = ""):
         self.path, self._lock, self._fsync, self._fold_minutes, self._warning = path, lock, fsync, fold_minutes, warning
         self._advice = SAFE if fsync else ""  # without it, the disk may refuse later what it has accepted
+        began = time.monotonic()
         with Reader(path) as reader:
             self.layout, self.attributes, self.generations = reader.layout, reader.attributes, reader.generations
             self.state, self.sessions = reader.state_arrays(), reader.sessions()  # when this writer began
-            self._records, self._after, was_closed = reader.counts["records"], reader.counts["after"], reader.closed
-        self._begin_journal(time.monotonic())
-        if was_closed:  # from now on, a journal belongs to it
-            self.fold()
-
-    def _begin_journal(self, began: float) -> None:
-        """Begin a new journal, after a fold that began at a time."""
-        self._journal = JournalWriter(self.path, self.attributes["run_id"], self._fsync)
+            self._records, self._after = reader.counts["records"], reader.counts["after"]
+            self._journal = JournalWriter(path, reader.run_id, fsync)
+            if reader.closed:
+                fold(reader, closed=False)  # after the journal is there: from now on, a missing one is told
         self._fold_later(began)
 
     def _fold_later(self, began: float) -> None:
@@ -178,7 +175,9 @@ class Writer:
         """Write all committed generations to the HDF5 file, and begin a new journal."""
         began, old = time.monotonic(), self._journal
         self._fold(closed=False)
-        self._begin_journal(began)  # if that fails, commits continue in the old one
+        # If this fails, commits continue in the old journal.
+        self._journal = JournalWriter(self.path, self.attributes["run_id"], self._fsync)
+        self._fold_later(began)
         old.close()
 
     def _fold(self, closed: bool) -> None:
