@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi import metrics
 from ees_mpi.analysis.figures.positions import MAX_DRAWN, limits
 from ees_mpi.analysis.figures.style import PLAIN, Axes, Figure, whole_numbers
 from ees_mpi.analysis.labels import stds
@@ -16,7 +17,6 @@ from ees_mpi.analysis.offspring import axis_names, has_positions, positions
 from ees_mpi.arrays import Floats
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import scipy_stats
-from ees_mpi.metrics import in_table
 from ees_mpi.run.arrays import BY_START
 from ees_mpi.run.file import Run
 
@@ -237,9 +237,9 @@ def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, An
     for g, cells in zip(kept.tolist(), counts, strict=True):
         shown = cells.sum() / run.config.task.rollouts
         facts: dict[str, float | None] = {f"{run.config.population.row_name}s": float(shown)}
-        for name in in_table("report", run.metric_settings):
+        for name in metrics.in_table("report", run.metric_settings):
             value = float(run[name][g]) if name in run else math.nan
-            facts[name] = value if np.isfinite(value) else None
+            facts[metrics.title(name)] = value if np.isfinite(value) else None
         if cells.ndim == 3:
             picture = _shades(cells, highest).swapaxes(0, 1)[::-1]
         else:

@@ -75,10 +75,11 @@ def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int], repeate
     Return what was compared, and which numbers were not; `repeated`: the rollouts of some generations were.
     """
     settings, names = run.metric_settings, list[str]()
+    with ranks.together():
+        if settings != run.config.metric_settings(run["behavior"].shape[2]):
+            raise VerifyError(f"{run.path}: its attribute metrics does not follow from its config")
     for g in generations:
         with ranks.together():
-            if settings != run.config.metric_settings(run["behavior"].shape[2]):
-                raise VerifyError(f"{run.path}: its attribute metrics does not follow from its config")
             outcomes = _some_outcomes(run, g)
         with np.errstate(over="ignore", invalid="ignore"):  # numbers of a damaged file: the metrics will differ
             again = metrics.logged(outcomes, settings, ranks)
