@@ -27,12 +27,15 @@ BEGIN = {  # presets to begin with, and what to expect of each
     "cheetah-maxent-authors": "The paper's cheetah in full: a cluster, or a GPU with --set task.engine=mujoco",
     "ant-maxent-heritable": "An ant whose mutations do the same from other starts: a cluster, or a GPU as above",
 }
-PRESETS = {  # headings, and what the names under them have; the last heading that fits is taken
-    "The paper's experiments, by its text": "",
+PRESETS = {  # headings, and what the names under them have; the first heading that fits is taken
+    "The paper's experiments, by its text": (
+        "^(interference|cheetah|ant)-(es|maxvar|maxent|adapt|maml)(-mixture|-split)?$"
+    ),
     "The same, by the rules of the authors' released program": "-authors$",
     "To use the variety: the mean of several own starts of each individual": "-heritable$",
-    "Gymnasium's robots": "^gymnasium-",
+    "Gymnasium's robots": "^gymnasium-(ant|cheetah)-[a-z]+$",
     "Small ones, for a laptop": "-laptop$",
+    "Others": "",
 }
 
 
@@ -208,11 +211,11 @@ def presets(name: Annotated[str, Option(usage="[NAME]")] = "") -> None:
     about = api.presets()
     groups = {heading: list[str]() for heading in PRESETS}
     for preset in about:
-        *_, last = (heading for heading, pattern in PRESETS.items() if re.search(pattern, preset))
-        groups[last].append(f"  {preset:32} {_short(about[preset])}")
+        first = next(heading for heading, pattern in PRESETS.items() if re.search(pattern, preset))
+        groups[first].append(f"  {preset:32} {_short(about[preset])}")
     begin = [f"  {preset:32} {_short(text)}" for preset, text in BEGIN.items()]
     lines = {"Begin with one of these. `ees-mpi presets NAME` prints a preset": begin, **groups}
-    echo("\n\n".join("\n".join([heading, *rows]) for heading, rows in lines.items()))
+    echo("\n\n".join("\n".join([heading, *rows]) for heading, rows in lines.items() if rows))
 
 
 def _short(sentence: str) -> str:
