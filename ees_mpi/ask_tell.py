@@ -28,12 +28,10 @@ from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.generation import LEADING, OWN, Found, Outcomes, Record, State, Work, behavior_columns, gather, gather_sums
 from ees_mpi.ranks import Ranks, UserLoop
 from ees_mpi.registry.search import searching
-from ees_mpi.run.broadcast import read_on_root
 from ees_mpi.run.computing import computing
-from ees_mpi.run.loop import Sink, arrays_of, check_enough, deliver, seal
+from ees_mpi.run.loop import Sink, arrays_of, check_enough, committing, deliver, seal
 from ees_mpi.run.parts import evolution_of, noise_table, state_of, uses_torch
 from ees_mpi.run.recording import NO_END, close_file, config_of, prepare_file, reopen_loop
-from ees_mpi.run.sinks import committing
 from ees_mpi.run.start import Prepared
 from ees_mpi.run.told import joined, means_of, rows_of, state_like, sums_of, weights_of
 from ees_mpi.strategy.populations.diagonal import Diagonal
@@ -108,7 +106,7 @@ class Strategy:
             with loop.closed_by_errors():
                 loop.ranks.check_same(loop_config.to_toml().encode(), "a setting of Strategy")
                 asked = loop_config
-                loop_config = read_on_root(loop.ranks, lambda: asked)
+                loop_config = loop.ranks.from_root(lambda: asked)
                 recorded = loop.ranks.any(loop.ranks.is_root and record is not None)
             with loop.closed_by_errors(), loop.ranks.together():
                 if record is not None and not recorded:
@@ -143,7 +141,7 @@ class Strategy:
 
             try:
                 with loop.closed_by_errors():
-                    config, state = read_on_root(loop.ranks, read)
+                    config, state = loop.ranks.from_root(read)
                     self._begin(loop, config, state, prepared, True)
                     self._open_file(loop.ranks)
             except BaseException:

@@ -27,9 +27,9 @@ from ees_mpi.files import check_writable
 from ees_mpi.generation import Outcomes
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.run.again import logged_mean, logged_outcomes, stored_work, work_of_mean
 from ees_mpi.run.evaluators import CpuEvaluator
 from ees_mpi.run.file import Run, is_study, open_run, tell_missing
+from ees_mpi.run.parts import logged_mean, logged_outcomes, stored_work, work_of_mean
 from ees_mpi.run.progress import Counter
 from ees_mpi.tasks.rollouts import Drawable, Limbed, Placed, View
 

@@ -19,9 +19,9 @@ from ees_mpi.terminal import say, say_on_stderr
 def train(request: requests.TrainRequest) -> None:
     ranks.note_stops()
     from ees_mpi.commands.train import job_of
-    from ees_mpi.run.session import on_others
+    from ees_mpi.run.session import run_session
 
-    ranks.run(job_of(request), on_others(request.max_hours))
+    ranks.run(job_of(request), partial(run_session, max_hours=request.max_hours))
 
 
 @command(on_ranks=True)
@@ -38,12 +38,16 @@ def resume(
     """Continue a run from its last committed generation."""
     ranks.note_stops()
     from ees_mpi.run import start
-    from ees_mpi.run.session import on_others, run_session
+    from ees_mpi.run.session import run_session
 
-    read, prepare = partial(start.read, path_of(run)), partial(start.resumed, path_of(run), generations, force, trust)
-    curves = Path(tensorboard).absolute() if tensorboard else None
-    job = partial(run_session, read=read, prepare=prepare, max_hours=max_hours, curves=curves)
-    ranks.run(job, on_others(max_hours))
+    job = partial(
+        run_session,
+        read=lambda: start.read(path_of(run)),
+        prepare=lambda _: start.reopen(path_of(run), generations, force, trust=trust),
+        max_hours=max_hours,
+        curves=Path(tensorboard).absolute() if tensorboard else None,
+    )
+    ranks.run(job, partial(run_session, max_hours=max_hours))
 
 
 @command(on_ranks=True)
@@ -200,14 +204,13 @@ def _plan(
 ) -> None:
     from ees_mpi.commands import plan
     from ees_mpi.config import Config, load
-    from ees_mpi.run.broadcast import read_on_root
 
     def read() -> tuple[Config, plan.Nodes]:
         nodes = plan.nodes_of(most, ranks_per_node, world, asked=sbatch)
         config = load(source, words)
         return config, plan.proposed(config, nodes)
 
-    config, nodes = read_on_root(world, read)
+    config, nodes = world.from_root(read)
     facts = plan.estimate(config, nodes, plan.measured_costs(config, nodes, world))
     if world.is_root:
         print_notes(config.notes)

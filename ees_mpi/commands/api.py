@@ -30,7 +30,7 @@ def train(request: TrainRequest) -> "Run":
     `max_hours` raise an Interrupted.
     """
     from ees_mpi.commands.train import job_of
-    from ees_mpi.run.sinks import UserSink
+    from ees_mpi.run.loop import UserSink
 
     watch = UserSink(request.on_generation) if request.on_generation else None
     work, by_keyboard = job_of(request, watch), False

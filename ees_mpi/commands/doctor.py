@@ -324,10 +324,9 @@ def run_file() -> Finding:
 
     from ees_mpi.config import load
     from ees_mpi.run.file import open_run
-    from ees_mpi.run.loop import loop
+    from ees_mpi.run.loop import committing, loop
     from ees_mpi.run.parts import first_state, open_parts
-    from ees_mpi.run.sinks import committing
-    from ees_mpi.run.writing import create
+    from ees_mpi.run.start import create
 
     small = ["population.size=4", "noise.size=5000", "run.generations=3", "run.fold_minutes=1e-9"]
     config, versions = load("interference-maxent", small), f"{h5py.version.hdf5_version}, h5py {h5py.version.version}"

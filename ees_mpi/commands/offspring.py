@@ -32,13 +32,13 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.search import beside
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
-from ees_mpi.run import starting_point, writing
+from ees_mpi.run import starting_point
 from ees_mpi.run.arrays import layout_of
-from ees_mpi.run.broadcast import read_config, read_on_root
 from ees_mpi.run.evaluators import Evaluator, counting
 from ees_mpi.run.file import check_ours
 from ees_mpi.run.loop import arrays_of, seal
 from ees_mpi.run.parts import noise_table, open_evaluator, study_work, uses_torch
+from ees_mpi.run.start import begin_session, create
 from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store import journal
 from ees_mpi.strategy.populations.diagonal import RANGE, Diagonal
@@ -206,13 +206,14 @@ def read_parent(
         return configs.parse(load().config, settings, f"the config in {policy}", trust, stored=True)
 
     ranks.check_alike(machine.fingerprint())
-    asked = read_config(ranks, read)
+    asked = ranks.from_root(read)
+    ranks.set_stall_limit(60 * asked.run.stall_minutes)
 
     def prepare() -> Parent:
         config = configs.with_rule_of_starts(asked) if task is None else configs.complete(asked)
         return _parent(config, load(), change, str(policy), label)
 
-    return read_on_root(ranks, prepare)
+    return ranks.from_root(prepare)
 
 
 @before_rollouts()
@@ -289,9 +290,10 @@ def evaluate(
         if ranks.is_root:
             note = json.dumps({**parent.about, "setting": {"std": list(stds)}})
             here = {**machine.fingerprint(uses_torch(config)), **evaluator.described, **sources(config.to_toml())}
+            here["commit"] = machine.commit()
             with replaced(out, RunFileError, overwrite) as fresh:
-                writer = writing.create(fresh, config, after.arrays(), True, kind=KIND, started_from=note)
-                writing.begin_session(writer, config, ranks.size, ranks.nodes, here, start=began)
+                writer = create(fresh, config, after.arrays(), True, kind=KIND, started_from=note)
+                begin_session(writer, config, ranks, here, start=began)
                 for record, following in rows:
                     writer.append(record.arrays, following.arrays())
                 writer.close()

@@ -39,10 +39,8 @@ from ees_mpi.generation import Draw, Outcomes, State
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
-from ees_mpi.run.again import logged_outcomes
-from ees_mpi.run.broadcast import open_on_ranks
-from ees_mpi.run.file import Run, is_study
-from ees_mpi.run.parts import evolution_of
+from ees_mpi.run.file import Run, is_study, open_on_ranks
+from ees_mpi.run.parts import evolution_of, logged_outcomes
 from ees_mpi.strategy.evolution import Evolution
 from ees_mpi.strategy.objectives import OBJECTIVES
 from ees_mpi.strategy.objectives.base import Memory, Objective

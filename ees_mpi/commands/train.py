@@ -16,8 +16,8 @@ from ees_mpi.ranks import Ranks
 from ees_mpi.registry.search import FOLDERS, beside
 from ees_mpi.run import session, start
 from ees_mpi.run.file import check_ours
+from ees_mpi.run.loop import UserSink
 from ees_mpi.run.parts import first_state
-from ees_mpi.run.sinks import UserSink
 from ees_mpi.run.start import Prepared
 from ees_mpi.store.writer import has_generations
 

@@ -25,10 +25,16 @@ from ees_mpi.generation import Found, Outcomes, State
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
-from ees_mpi.run.again import logged_mean, logged_outcomes, stored_work
-from ees_mpi.run.broadcast import open_on_ranks
-from ees_mpi.run.file import Run, is_study
-from ees_mpi.run.parts import evolution_of, noise_table, open_evaluator, uses_torch
+from ees_mpi.run.file import Run, is_study, open_on_ranks
+from ees_mpi.run.parts import (
+    evolution_of,
+    logged_mean,
+    logged_outcomes,
+    noise_table,
+    open_evaluator,
+    stored_work,
+    uses_torch,
+)
 
 UPDATED = ("population", "objective", "optimizer")  # sections whose code computes an update
 GENERATIONS = 3  # checked by default

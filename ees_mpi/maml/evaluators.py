@@ -39,7 +39,7 @@ class MamlEvaluator:
     def __init__(self, config: Config, ranks: Ranks, tasks: "CpuTasks | GpuTasks", described: Mapping[str, str]):
         self._config, self._ranks, self._tasks, self.described = config, ranks, tasks, described
         self._rollouts = config.task.open(config.run.seed)  # of the mean
-        self.watch: Callable[[int], object] = lambda number: None
+        self.watch: Callable[[int], object] | None = None
 
     def evaluate(self, work: Work, wanted: NDArray[np.int64] | None = None) -> Found:
         """Return the outcomes of the wanted tasks, or of all."""
@@ -50,7 +50,8 @@ class MamlEvaluator:
         for done in self._tasks.hand_out(work, wanted):
             if isinstance(done, Pairs):
                 pairs.append(done)
-                self.watch(done.index[-1])
+                if self.watch:
+                    self.watch(done.index[-1])
             else:
                 means.append(self._rollouts.evaluate(done, work.state.mean[0].copy(), *work.statistics, False))
         evaluated = time.perf_counter()

@@ -3,6 +3,7 @@
 import hashlib
 import math
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -10,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -19,6 +20,7 @@ from ees_mpi import errors, machine, memory
 from ees_mpi.errors import EesError, LaunchError, LockStepError, RunFileError, collective
 from ees_mpi.ranks import process
 
+T = TypeVar("T")
 RENEW_SECONDS = 1.0  # a rank that makes progress sets its time limit again at most this often: it takes 0.1 to 0.4 ms
 
 
@@ -209,6 +211,18 @@ class Ranks:
     def broadcast(self, data: bytes | None) -> bytes:
         """Return the bytes of rank 0 on every rank."""
         return data or b""
+
+    def from_root(self, read: Callable[[], T] | None) -> T:
+        """Call `read` on rank 0, which has one, and return its result on every rank.
+
+        A config keeps its marks: rank 0 has decided for all ranks what may run.
+        """
+        data = None
+        with self.together():
+            if read and self.is_root:
+                data = pickle.dumps(read())
+        received: T = pickle.loads(self.broadcast(data))  # noqa: S301  (of rank 0)
+        return received
 
     def any(self, flag: bool) -> bool:
         """Return, on every rank, True if the flag is set on any rank."""

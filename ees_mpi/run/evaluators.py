@@ -19,7 +19,7 @@ from ees_mpi.errors import ConfigError, PluginError
 from ees_mpi.generation import Found, Outcome, Outcomes, Work, gather, mean_outcome, pack, pack_sums
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.run.progress import Counted
+from ees_mpi.run.progress import Counter
 from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks.rollouts import RowsRollouts
 from ees_mpi.terminal import say_on_stderr
@@ -27,15 +27,11 @@ from ees_mpi.terminal import say_on_stderr
 Watch = Callable[[int], object]  # is called with the number of an individual that this rank has evaluated
 
 
-def nobody(number: int) -> None:
-    """Show no progress."""
-
-
 class Evaluator(Protocol):
     """Evaluates individuals on all ranks together."""
 
     described: Mapping[str, str]  # the device, "cpu" or "cuda", as the session of a run file records it
-    watch: Watch
+    watch: Watch | None  # who shows progress
 
     def evaluate(self, work: Work, wanted: NDArray[np.int64] | None = None) -> Found:
         """Return the outcomes of the wanted individuals, or of all; raises Unfinished on every rank after a stop.
@@ -49,14 +45,20 @@ class Evaluator(Protocol):
 
 @contextmanager
 def counting(evaluator: Evaluator, ranks: Ranks, total: int, name: str, unit: str = "individual") -> Iterator[None]:
-    """Show how many of `total` individuals an evaluator has done in a block."""
-    counted = Counted(ranks, total, name, unit)
-    evaluator.watch = counted
-    try:
+    """Show on rank 0 how many of `total` individuals an evaluator has done in a block.
+
+    Individuals are handed out in order, so the number of one tells how many the ranks of this node have begun.
+    """
+    if not ranks.is_root:
         yield
-    finally:
-        evaluator.watch = nobody
-        counted.close()
+        return
+    scale = ranks.size / ranks.node_size  # the individuals of all nodes for each one of this node
+    with Counter(total, unit, name) as counter:
+        evaluator.watch = lambda index: counter.show(round(scale * (index + 1)))
+        try:
+            yield
+        finally:
+            evaluator.watch = None
 
 
 class CpuEvaluator:
@@ -74,7 +76,7 @@ class CpuEvaluator:
         self._start = self._first = config.task.start_seed(config.run.seed)  # of its next rollout
         self._in_calls = isinstance(self._rollouts, RowsRollouts)
         self.rows = int(getattr(self._rollouts, "rows", 1)) if self._in_calls else 1  # individuals of a call, at most
-        self.watch: Watch = nobody
+        self.watch: Watch | None = None
         if self._in_calls and config.task.starts == "own":
             shared = "the individuals of a call (task.batch) share their starts"
             raise ConfigError(f'task.starts = "own": {shared}; expected "common", "fixed" or no such key')
@@ -88,7 +90,7 @@ class CpuEvaluator:
         for number in self._ranks.hand_out(range(len(calls))):
             call = calls[number]
             mine += self._outcomes(work, call)
-            if self.watch is not nobody:
+            if self.watch:
                 self.watch(call[-1])
         if self._in_calls:
             asked = frozenset(wanted.tolist())

@@ -5,6 +5,7 @@ Reading an array needs no config. It is parsed when it is first used, and compar
 
 import json
 import os
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from ees_mpi.generation import Draw
     from ees_mpi.metrics import Settings
     from ees_mpi.noise import Noise
+    from ees_mpi.ranks import Ranks
 
 __all__ = ["Run", "Series", "open_run"]
 
@@ -226,6 +228,23 @@ def open_run(path: str | os.PathLike[str], trust: bool = False, allow_damaged_jo
     allow_damaged_journal: read up to the damage
     """
     return Run(path, trust, allow_damaged_journal)
+
+
+def open_on_ranks(ranks: "Ranks", path: Path, trust: bool, needed: Sequence[str]) -> Run:
+    """Open a run file on every rank; rank 0 decides for all whether the code that it names may run.
+
+    needed: the sections whose code the caller will run
+    """
+    from ees_mpi.config import check_code
+
+    with ranks.together():
+        run = open_run(path, trust)
+        if ranks.is_root:
+            tell_missing(run)
+    run.config = ranks.from_root(lambda: run.config)
+    with ranks.together():
+        check_code(run.config, needed)
+    return run
 
 
 def missing(run: Run) -> str:

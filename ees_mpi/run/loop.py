@@ -5,7 +5,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from ees_mpi.errors import EesError, Interrupted, TaskError, collective, located
 from ees_mpi.generation import Draw, Found, Outcomes, Record, State, Unfinished, Work, flat_learned, invalid_rollouts
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.evaluators import Evaluator
+
+if TYPE_CHECKING:  # it imports h5py, and only rank 0 has a file
+    from ees_mpi.store.writer import Writer
 
 Sink = Callable[[Record, State], object]  # on rank 0: the run file first, then those who watch
 
@@ -155,3 +158,24 @@ def interrupted(state: State, ranks: Ranks) -> EesError:
     """Return the error of a run that was asked to stop."""
     by = ranks.stopped_by or "another rank's signal"
     return collective(Interrupted(f"interrupted by {by}; {state.generation} generations are saved"))
+
+
+def committing(writer: "Writer") -> Sink:
+    """Return the sink that commits generations to a run file."""
+    return lambda record, following: writer.append(record.arrays, following.arrays())
+
+
+class UserSink:
+    """Calls a function of the user after each commit. If it raises, the run stops, and can be resumed."""
+
+    def __init__(self, function: Callable[[Record], object]):
+        self._function = function
+        self.error: BaseException | None = None  # of the function: it is raised when all ranks have left
+
+    def __call__(self, record: Record, following: State) -> None:
+        try:
+            self._function(record)
+        except BaseException as error:
+            self.error, saved = error, f"{following.generation} generations are saved"
+            error.add_note(f"on_generation raised this; {saved}")
+            raise Interrupted(f"on_generation raised {type(error).__name__} on rank 0: {error}; {saved}") from error

@@ -14,7 +14,7 @@ from ees_mpi.config import Config
 from ees_mpi.generation import Batch, Found, Outcome, Work, mean_outcome
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks, gpus
-from ees_mpi.run.evaluators import Watch, found_of, nobody
+from ees_mpi.run.evaluators import Watch, found_of
 from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks.rollouts import BatchRollouts, Say
 
@@ -36,7 +36,7 @@ class GpuEvaluator:
     ):
         self._task, self._population, self._ranks, self._drivers = config.task, config.population, ranks, drivers
         self._start, self.described = config.task.start_seed(config.run.seed), described
-        self.watch: Watch = nobody
+        self.watch: Watch | None = None
 
         def opened(say: Say) -> BatchRollouts:
             share = -(-config.population.size // len(drivers))
@@ -56,7 +56,8 @@ class GpuEvaluator:
                 batch = batch_of(work, np.array(part), self._population, self._start)
                 rollouts = self._batches.evaluate_batch(batch, *work.statistics)
                 mine += [mean_outcome(rollouts[place :: len(part)]) for place in range(len(part))]
-                self.watch(part[-1])
+                if self.watch:
+                    self.watch(part[-1])
         return found_of(mine, wanted, work, self._task.behavior_dim, self._ranks, start)
 
     def close(self) -> None:

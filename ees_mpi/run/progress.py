@@ -9,7 +9,7 @@ from typing import Any, Self, TextIO
 
 from ees_mpi.config import Config
 from ees_mpi.generation import Record, State, invalid_rollouts
-from ees_mpi.ranks import Ranks, launched
+from ees_mpi.ranks import launched
 from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
@@ -104,27 +104,6 @@ class Counter(Display):
             elif (taken := self._seconds_if_due()) is not None:
                 left = clock(taken * (self._total / max(self._done, 1) - 1))
                 self._say(f"{self._name}: {self._done}/{self._total} {self._unit}s, {left} left")
-
-
-class Counted:
-    """Shows on rank 0 how many individuals are evaluated, when it is called with the number of one.
-
-    Individuals are handed out in order, so that number tells how many the ranks of this node have begun.
-    """
-
-    def __init__(self, ranks: Ranks, total: int, name: str, unit: str = "individual"):
-        self._scale = ranks.size / ranks.node_size  # the individuals of all nodes for each one of this node
-        self._counter = Counter(total, unit, name) if ranks.is_root else None
-
-    def __call__(self, index: int) -> None:
-        if self._counter:
-            self._counter.show(round(self._scale * (index + 1)))
-
-    def close(self) -> None:
-        """Remove the progress bar, and show nothing more."""
-        if self._counter:
-            self._counter.__exit__()
-        self._counter = None
 
 
 def on_terminal(stream: TextIO) -> bool:

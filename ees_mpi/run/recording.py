@@ -17,9 +17,8 @@ from ees_mpi.generation import State
 from ees_mpi.registry import Part
 from ees_mpi.registry.search import FOLDERS
 from ees_mpi.registry.toml import settings_of, source_of, tables
-from ees_mpi.run import writing
 from ees_mpi.run.file import check_ours, open_run
-from ees_mpi.run.start import Prepared, load, reopen
+from ees_mpi.run.start import Prepared, load, note_config, reopen
 from ees_mpi.store.writer import has_generations
 
 NO_END = 10**6  # generations of a recorded run whose end is not known
@@ -92,7 +91,7 @@ def close_file(prepared: Prepared, config: Config, generations: int, finished: b
     """Close the file of a loop; `finished`: it says that the run is complete with so many generations."""
     if prepared.writer and finished:
         run = msgspec.structs.replace(config.run, generations=max(1, generations))
-        writing.note_config(prepared.writer, replace(config, run=run))
+        note_config(prepared.writer, replace(config, run=run))
     prepared.close()
 
 

@@ -4,25 +4,22 @@ import shlex
 import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from ees_mpi import machine
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
-from ees_mpi.generation import Record, State
+from ees_mpi.generation import State
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.arrays import sizes_of
-from ees_mpi.run.broadcast import read_config, read_on_root
-from ees_mpi.run.evaluators import Evaluator, nobody
-from ees_mpi.run.loop import Method, Sink, loop
+from ees_mpi.run.evaluators import Evaluator, counting
+from ees_mpi.run.loop import Method, Sink, UserSink, committing, loop
 from ees_mpi.run.parts import open_parts, uses_torch
-from ees_mpi.run.progress import Counted, Progress
+from ees_mpi.run.progress import Progress
 from ees_mpi.terminal import say
 
-if TYPE_CHECKING:  # these import h5py, and only rank 0 has a file
-    from ees_mpi.run.sinks import UserSink
+if TYPE_CHECKING:  # it imports h5py, and only rank 0 has a file
     from ees_mpi.run.start import Prepared
 
 LARGE_TABLE = 2**24  # random numbers: about half a second on one core
@@ -30,90 +27,67 @@ LARGE_TABLE = 2**24  # random numbers: about half a second on one core
 
 def run_session(
     ranks: Ranks,
-    read: Callable[[], Config],
-    prepare: "Callable[[Config], Prepared]",
+    read: Callable[[], Config] | None = None,
+    prepare: "Callable[[Config], Prepared] | None" = None,
     max_hours: float | None = None,
-    watch: "UserSink | None" = None,
+    watch: UserSink | None = None,
     curves: Path | None = None,
 ) -> Path:
     """Train until the last generation; return the path of the run file on every rank.
 
-    Only rank 0 opens the run file. `read`: returns the config and runs no code of the user, so that the time limit
-    holds for `prepare`, which does. `watch`: a function of the user; `curves`: a folder for TensorBoard.
+    Only rank 0 opens the run file, and needs `read` and `prepare`. `read`: returns the config and runs no code of the
+    user, so that the time limit holds for `prepare`, which does. `watch`: a function of the user; `curves`: a folder
+    for TensorBoard.
     """
     ranks.stop_when_asked()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
+    asked = ranks.from_root(read)
+    ranks.set_stall_limit(60 * asked.run.stall_minutes)
     prepared: Prepared | None = None  # on rank 0
-
-    def prepare_run() -> tuple[Path, Config, State]:
-        nonlocal prepared
-        if curves:
-            from ees_mpi.run import tensorboard
-
-            tensorboard.check(curves)
-        with before_rollouts():
-            prepared = prepare(asked)
-        return prepared.path, prepared.config, prepared.state
-
-    asked = read_config(ranks, read)
     try:
-        path, config, state = read_on_root(ranks, prepare_run)
+        with ranks.together(), before_rollouts():
+            if curves and ranks.is_root:
+                from ees_mpi.run import tensorboard
+
+                tensorboard.check(curves)
+            if prepare and ranks.is_root:
+                prepared = prepare(asked)
+        path, config, state, is_new = ranks.from_root(prepared.for_all if prepared else None)
         ranks.run_file = path
         if prepared and prepared.writer and (warning := prepared.writer.pop_warning()):
             say(f"warning: {warning}")
-        if not ranks.any(prepared is not None and prepared.finished):
-            _train(ranks, config, state, prepared, watch, curves)
+        if state.generation < config.run.generations:
+            _train(ranks, config, state, is_new, prepared, watch, curves)
         with ranks.together():
             if prepared:
                 prepared.close()
-    except EesError as error:
-        with suppress(RunFileError):  # the first error says more, and the journal keeps everything
+    except BaseException as error:
+        with suppress(OSError):  # the first error says more, and the journal keeps everything
             # If other ranks may have failed, too, rank 0 must report it before they do; folding takes time.
             if prepared:
-                prepared.close(fold=error.collective or ranks.size == 1)
-        if isinstance(error, Interrupted):
-            _check_there(ranks, prepared)
-            raise collective(Interrupted(f"{error}, {how_to_continue(path)}")) from None
-        raise
-    except BaseException:
-        with suppress(OSError):
-            if prepared:
-                prepared.close(fold=False)  # the process may go on, and resume the run
-        raise
+                prepared.close(fold=isinstance(error, EesError) and (error.collective or ranks.size == 1))
+        if not isinstance(error, Interrupted):
+            raise
+        with ranks.together():
+            if prepared and not path.exists():
+                said = f"{path} was removed while this run was writing; its generations are not saved"
+                raise RunFileError(said) from None
+        again = f"and `ees-mpi resume {shlex.quote(str(path))}` continues the run"
+        raise collective(Interrupted(f"{error}, {again}")) from None
     if prepared:
-        count = prepared.config.run.generations
+        count = config.run.generations
         say(f"{prepared.named}: {count} generation{'s' * (count > 1)}, complete")
     return path
-
-
-def on_others(max_hours: float | None) -> Callable[[Ranks], Path]:
-    """Return the session of the ranks other than 0, which read no config and no file."""
-    return partial(run_session, read=_on_rank_0, prepare=_on_rank_0, max_hours=max_hours)
-
-
-def _on_rank_0(*words: object) -> NoReturn:
-    raise TypeError("only rank 0 reads the config and prepares the file")
-
-
-def how_to_continue(path: str | Path) -> str:
-    """Return the end of a sentence about an interrupted run."""
-    return f"and `ees-mpi resume {shlex.quote(str(path))}` continues the run"
-
-
-def _check_there(ranks: Ranks, prepared: "Prepared | None") -> None:
-    """Raise a RunFileError on all ranks if somebody has removed the run file: its generations are not saved."""
-    with ranks.together():
-        if prepared and not prepared.path.exists():
-            raise RunFileError(f"{prepared.path} was removed while this run was writing; its generations are not saved")
 
 
 def _train(
     ranks: Ranks,
     config: Config,
     state: State,
+    is_new: bool,
     prepared: "Prepared | None",
-    watch: "UserSink | None",
+    watch: UserSink | None,
     curves: Path | None,
 ) -> None:
     """Open the parts of the run, create its file or note the session in it, and train."""
@@ -121,7 +95,6 @@ def _train(
         say(f"{prepared.named}: a table of {config.noise.size:,} random numbers is being made")
     method, evaluator = _opened(ranks, config)
     with closing(evaluator), ExitStack() as watching:
-        is_new = ranks.any(prepared is not None and prepared.is_new)
         if is_new and evaluator.described["device"] == "cpu" and config.task.own_code and config.task.deterministic:
             from ees_mpi.run.determinism import check_deterministic
 
@@ -129,12 +102,15 @@ def _train(
         sinks: list[Sink] = []
         with ranks.together():
             if prepared:
-                from ees_mpi.run.sinks import committing
-
                 writer = prepared.begin(ranks, evaluator.described)  # creates a new file
                 _greet(ranks, prepared)
                 progress = watching.enter_context(Progress(config, state.generation, writer.pop_warning))
-                sinks = [committing(writer), *_counting(ranks, config, state, evaluator, progress), progress]
+                sinks = [committing(writer), progress]
+                if not progress.has_bar:  # in a log file: the first generation may take minutes
+                    name = f"generation {state.generation + 1}"
+                    first = watching.enter_context(ExitStack())
+                    first.enter_context(counting(evaluator, ranks, config.population.size, name))
+                    sinks.insert(1, lambda record, following: first.close())
                 if curves:
                     from ees_mpi.run import tensorboard
 
@@ -152,20 +128,6 @@ def _opened(ranks: Ranks, config: Config) -> tuple[Method, Evaluator]:
         ranks.check_same(sizes, "the task, in its sizes or its device,")
         config.method.check(config.task, config.population)  # a module may be missing on one node only
         return open_parts(config, ranks)
-
-
-def _counting(ranks: Ranks, config: Config, state: State, evaluator: Evaluator, progress: Progress) -> list[Sink]:
-    """Count the individuals of the first generation in a log file: it may take minutes, and no pace is known yet."""
-    if progress.has_bar:
-        return []
-    counted = Counted(ranks, config.population.size, f"generation {state.generation + 1}")
-    evaluator.watch = counted
-
-    def end(record: Record, following: State) -> None:
-        evaluator.watch = nobody
-        counted.close()
-
-    return [end]
 
 
 def _greet(ranks: Ranks, prepared: "Prepared") -> None:

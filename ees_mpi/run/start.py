@@ -1,8 +1,10 @@
-"""Prepare a new run, or reopen an existing run file, on rank 0, before anything is trained."""
+"""Prepare a new run, or reopen an existing run file, on rank 0; what is noted in the file of a run."""
 
 import json
+import os
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import msgspec
 
 from ees_mpi import config as configs
 from ees_mpi import machine
+from ees_mpi.arrays import Arrays
 from ees_mpi.config import Config, Source
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation import State
@@ -17,12 +20,14 @@ from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import Setting
-from ees_mpi.run import writing
 from ees_mpi.run.arrays import layout_of
 from ees_mpi.run.file import Run, is_study, open_run, starting_note, tell_missing
 from ees_mpi.run.parts import first_state, uses_torch
+from ees_mpi.store import writer
 from ees_mpi.store.writer import Writer
 from ees_mpi.terminal import say
+
+NO_LEARNED = ("generation", "observations")  # arrays of a state beside those that are learned
 
 
 @dataclass
@@ -40,10 +45,9 @@ class Prepared:
     force: bool = False
     started_from: str = ""  # JSON on the run or policy that a new one starts from
 
-    @property
-    def finished(self) -> bool:
-        """True if all generations of the config are committed."""
-        return self.state.generation >= self.config.run.generations
+    def for_all(self) -> tuple[Path, Config, State, bool]:
+        """Return what all ranks must know: the file, the config, the first state, and whether the run is new."""
+        return self.path, self.config, self.state, self.is_new
 
     def begin(self, ranks: Ranks, described: Mapping[str, str]) -> Writer:
         """Create a new file, as the last step before training; note the session in it, and return its writer.
@@ -53,7 +57,7 @@ class Prepared:
         config, generation = self.config, self.state.generation
         if self.writer is None:
             first, how = self.state.arrays(), (self.overwrite, self.force)
-            self.writer = writing.create(self.path, config, first, *how, started_from=self.started_from)
+            self.writer = create(self.path, config, first, *how, started_from=self.started_from)
         code, here = sources(config.to_toml()), {**machine.fingerprint(uses_torch(config)), "mpi": ranks.library}
         here |= {**described, "commit": machine.commit()}
         if self.sessions:
@@ -64,14 +68,14 @@ class Prepared:
             if other := machine.differences(here, there):
                 words = "something has changed since the last session, so later bits may differ"
                 say(f"warning: {words}: {'; '.join(other)}")
-        writing.begin_session(self.writer, config, ranks.size, ranks.nodes, {**here, **code})
+        begin_session(self.writer, config, ranks, {**here, **code})
         return self.writer
 
     def close(self, fold: bool = True) -> None:
         """Release the file; `fold`: fold its journal before."""
-        writer, self.writer = self.writer, None
-        if writer:
-            writer.close() if fold else writer.release()
+        file, self.writer = self.writer, None
+        if file:
+            file.close() if fold else file.release()
 
 
 def read(source: Source | Path, settings: Sequence[Setting] = (), trust: bool = False) -> Config:
@@ -98,11 +102,6 @@ def load(source: Source | Path, settings: Sequence[Setting], trust: bool = False
 def whole(source: Source | Path, config: Config) -> Config:
     """Return a config with all that a run file must hold; that of a file has it."""
     return config if isinstance(source, Path) else configs.complete(config)
-
-
-def resumed(path: Path, generations: int | None, force: bool, trust: bool, config: Config) -> Prepared:
-    """Open a run file to continue it with its own config, which is read again and checked with the file."""
-    return reopen(path, generations, force, trust=trust)
 
 
 def reopen(
@@ -139,9 +138,9 @@ def reopen(
             return Prepared(path, named, config, State.from_arrays(run.state_arrays()))
         config.method.try_out(config.task, config.population)
         _check_same_sizes(run, config)
-    writer = writing.resume(path, config, force)
-    sessions = [{**session, "machine": json.loads(session["machine"])} for session in writer.sessions]
-    return Prepared(path, named, config, State.from_arrays(writer.state), sessions, writer)
+    file = writer.resume(path, config.run.fsync, config.run.fold_minutes, force)
+    sessions = [{**session, "machine": json.loads(session["machine"])} for session in file.sessions]
+    return Prepared(path, named, config, State.from_arrays(file.state), sessions, file)
 
 
 def _check_same_sizes(run: Run, config: Config) -> None:
@@ -172,3 +171,69 @@ def _check_same_run(run: Run, config: Config, wanted: Mapping[str, Any] | None) 
         begun_from = starting_note(run)
         if any(begun_from.get(key) != wanted[key] for key in ("run_id", "state_sha256")):
             raise ConfigError(f"{run.path} was not begun from {wanted['path']}; leave out --from to continue it")
+
+
+def create(
+    path: Path,
+    config: Config,
+    state: Arrays,
+    overwrite: bool = False,
+    force: bool = False,
+    kind: str = "run",
+    started_from: str = "",
+) -> Writer:
+    """Create a new file.
+
+    kind: run or study; started_from: JSON about the run that the means come from
+    """
+    noise, layout = Noise(config.noise_seed, config.noise.size), layout_of(config)
+    learned = {name: state[name].shape for name in state if "/" not in name and name not in NO_LEARNED}
+    attributes = {
+        "program": machine.PROGRAM,
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **_of_config(config),
+        "seed": config.run.seed,
+        "noise_seed": noise.seed,
+        "noise_size": noise.size,
+        "noise_digest": noise.digest(),
+        "learned": json.dumps(learned),
+        "metrics": json.dumps(asdict(config.metric_settings(layout.sizes["behavior_dim"]))),
+        "kind": kind,
+        "started_from": started_from,
+    }
+    return writer.create(
+        path,
+        layout.arrays,
+        layout.sizes,
+        attributes,
+        state,
+        after="state_sha256",
+        clock="seconds_clock",
+        fsync=config.run.fsync and kind == "run",  # a study is in place when it is complete
+        fold_minutes=config.run.fold_minutes,
+        overwrite=overwrite,
+        force=force,
+    )
+
+
+def begin_session(file: Writer, config: Config, ranks: Ranks, here: Mapping[str, str], **more: Any) -> None:
+    """Note the ranks, the machine and the config that write from now on; `more`: an earlier start, for example."""
+    note_config(file, config)
+    values = {
+        "ranks": ranks.size,
+        "nodes": ranks.nodes,
+        "host": os.uname().nodename,
+        "machine": json.dumps(here),
+        "config": config.to_toml(),
+    }
+    file.begin_session({**values, **more})
+
+
+def note_config(file: Writer, config: Config) -> None:
+    """Change the config in the file, if it is another one: for example after a loop whose length was not known."""
+    if file.attributes["config"] != config.to_toml():
+        file.change(_of_config(config))
+
+
+def _of_config(config: Config) -> dict[str, Any]:
+    return {"config": config.to_toml(), "until": config.run.generations}

@@ -15,8 +15,9 @@ from support.small_runs import until, walk
 
 from ees_mpi import open_run
 from ees_mpi.errors import RunFileError
-from ees_mpi.run import writing
-from ees_mpi.store import hdf5, journal
+from ees_mpi.ranks import Ranks
+from ees_mpi.run.start import begin_session
+from ees_mpi.store import hdf5, journal, writer
 
 Make = Callable[..., Path]
 
@@ -131,9 +132,7 @@ def test_generations_that_may_be_missing_are_told_in_one_line(harm: str, made: M
 def test_a_resumed_run_without_its_journal_is_told_before_its_first_fold(made: Make) -> None:
     run = made()
     assert info(run)["damage"] is None
-    with open_run(run) as opened:
-        config = until(opened.config, 7)
-    writing.resume(run, config).release()
+    writer.resume(run).release()
     journal.path_of(run).unlink()
     assert "generations from 6 on may be lost" in str(info(run)["damage"])
     assert "generations from 6 on may be lost" in done("resume", run).stderr  # it has nothing to do
@@ -245,8 +244,8 @@ def test_more_generations_on_resume_are_remembered_through_a_kill(made: Make) ->
     run = made()
     with open_run(run) as opened:
         longer = until(opened.config, 50)
-    file = writing.resume(run, longer)
-    writing.begin_session(file, longer, 1, 1, {})
+    file = writer.resume(run)
+    begin_session(file, longer, Ranks(), {})
     file.release()
     for _ in range(2):
         with open_run(run) as opened:

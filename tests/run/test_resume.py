@@ -12,10 +12,9 @@ from support.small_runs import walk
 import ees_mpi
 from ees_mpi import RunFileError
 from ees_mpi.ranks import Ranks
-from ees_mpi.run.writing import resume
 from ees_mpi.store import journal
 from ees_mpi.store.lock import Lock
-from ees_mpi.store.writer import Writer
+from ees_mpi.store.writer import Writer, resume
 
 LONG = (*TINY, "run.generations=20", "run.fsync=false")  # two chunks
 
@@ -67,8 +66,7 @@ def test_generations_of_a_file_that_was_removed_are_not_called_safe(killed: Path
     ranks = Ranks()
     ranks.run_file = killed
     assert "are safe" in ranks.advice
-    with ees_mpi.open_run(killed) as run:
-        writer = resume(killed, run.config)
+    writer = resume(killed)
     killed.unlink()
     assert "safe" not in ranks.advice
     with pytest.raises(RunFileError, match=r"was removed while this run was writing.*cannot be continued") as caught:

@@ -16,11 +16,11 @@ from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation import Outcomes, Record, State
 from ees_mpi.metrics import logged
 from ees_mpi.ranks import Ranks
-from ees_mpi.run import starting_point, writing
+from ees_mpi.run import starting_point
 from ees_mpi.run.evaluators import Evaluator
-from ees_mpi.run.loop import Method, loop
+from ees_mpi.run.loop import Method, committing, loop
 from ees_mpi.run.parts import first_state, open_parts
-from ees_mpi.run.sinks import committing
+from ees_mpi.run.start import begin_session, create
 from support.run_files import edited
 
 # The kinds of runs that figures and comparisons show: a preset, and settings.
@@ -81,8 +81,8 @@ def walk(
     state, note = first_state(config), ""
     if start:
         state, note = starting_point.first_state_from(starting_point.load(PolicySource(start)), str(start), config)
-    writer = writing.create(path, config, state.arrays(), started_from=note)
-    writing.begin_session(writer, config, 1, 1, {"numpy": "0"})
+    writer = create(path, config, state.arrays(), started_from=note)
+    begin_session(writer, config, Ranks(), {"numpy": "0"})
     for stop in stops or (config.run.generations,):
         method, evaluator = open_parts(config, Ranks())
         with closing(evaluator):

@@ -20,8 +20,8 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.metrics import UNKNOWN, Sample
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import unknown
-from ees_mpi.run.again import logged_outcomes
 from ees_mpi.run.file import Run, open_run, tell_missing
+from ees_mpi.run.parts import logged_outcomes
 from ees_mpi.spread import Scale
 
 SEEN = 60  # generations of a run that are looked at, at most: the entropy of N individuals takes N^2 numbers
