@@ -12,8 +12,7 @@ from typing import NoReturn
 
 from ees_mpi.errors import EesError
 from ees_mpi.machine import pin_threads
-from ees_mpi.ranks.process import act_on_stops, arm_end, begin_start, end_mpi, launched, note_stops
-from ees_mpi.ranks.refusal import leave
+from ees_mpi.ranks.process import act_on_stops, arm_end, begin_start, end_mpi, launched, leave, note_stops
 from ees_mpi.terminal import show_any_character
 
 SAVING = ("train", "resume")  # a signal stops them later

@@ -72,7 +72,7 @@ def compare(path: Path, config: dict[str, Any], *computed: dict[str, Any]) -> No
     # Only a mixture's sums have another order here than in the package.
     same = {"rtol": 1e-5, "atol": 1e-7} if config["population"]["name"] == "mixture" else {"rtol": 0, "atol": 0}
     with ees_mpi.open_run(path) as run:
-        names = {name for name in run.names if not name.startswith("seconds_")} - {"state_sha256", "slowest_rank"}
+        names = {name for name in run if not name.startswith("seconds_")} - {"state_sha256", "slowest_rank"}
         assert run.generations == len(generations) and names == generations[0].keys() - {"z"}
         for number, arrays in enumerate(generations):
             for name in names:

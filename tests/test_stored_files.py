@@ -25,8 +25,8 @@ def test_a_stored_file_opens_verifies_and_resumes(name: str, tmp_path: Path) -> 
     assert facts["state_sha256"] == DIGESTS[name] and facts["complete"] is True and facts["format_version"] == 5
     with open_run(path) as run:
         run.check_all()
-        generations, logged = run.generations, {array: run[array][:].tobytes() for array in run.names}
-        assert all(len(run[array]) == generations for array in run.names)
+        generations, logged = run.generations, {array: run[array][:].tobytes() for array in run}
+        assert all(len(run[array]) == generations for array in run)
         other = differences(run, 0)
     said = ees("verify", path)
     if said.returncode == 0:
@@ -56,13 +56,13 @@ def test_a_killed_run_is_read_with_its_journal_repaired_and_resumed(tmp_path: Pa
         folded = len(file["generations/behavior"])
     with open_run(path) as run:
         committed = run.generations
-        logged = {array: run[array][:].tobytes() for array in run.names}
+        logged = {array: run[array][:].tobytes() for array in run}
         digest = run["state_sha256"][-1].decode()
     assert committed > folded  # the others are in the journal
     done("repair", path)
     assert [each.name for each in tmp_path.iterdir()] == ["killed.h5"]
     with open_run(path) as run:
-        assert {array: run[array][:].tobytes() for array in run.names} == logged and not run.journal_records
+        assert {array: run[array][:].tobytes() for array in run} == logged and not run.journal_records
     assert info(path)["state_sha256"] == digest
     done("resume", path, "--generations", committed + 1)
     assert info(path)["generations"] == committed + 1

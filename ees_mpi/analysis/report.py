@@ -237,7 +237,7 @@ def _near(values: Floats, generation: int) -> float:
 def _facts(run: Run, facts: dict[str, Any]) -> str:
     """Return the main numbers of a run; `facts`: those of `info`."""
     sessions = run.sessions()
-    std = np.asarray(run["std"][-1] if "std" in run.names else run.std(-1))
+    std = np.asarray(run["std"][-1] if "std" in run else run.std(-1))
     learned = f" (learned; {std.min():.3g} to {std.max():.3g})" if std.min() < std.max() else ""
     shown = {
         f"{run.config.population.row_name}s": f"{facts['population_size']:,}",

@@ -194,7 +194,7 @@ def _places(run: Run, generation: int, columns: Any = slice(None)) -> tuple[Floa
     rows = positions(run, generation)
     valid = np.isfinite(rows).all(axis=1)
     places, parent = rows[valid][:, None], np.asarray(run["parent"][generation])[valid]
-    if BY_START in run.names:
+    if BY_START in run:
         places = run[BY_START][generation][valid][..., -rows.shape[1] :]
     return places[..., columns].reshape(-1, places[..., columns].shape[-1]), np.repeat(parent, places.shape[1])
 

@@ -15,7 +15,7 @@ import click
 from ees_mpi import __version__, machine, ranks
 from ees_mpi.commands.requests import KEYS
 from ees_mpi.errors import EesError, RunFileError, words_of
-from ees_mpi.ranks.refusal import leave
+from ees_mpi.ranks.process import leave
 from ees_mpi.registry.search import searching
 from ees_mpi.registry.toml import ELSEWHERE
 from ees_mpi.terminal import say_on_stderr, show_any_character

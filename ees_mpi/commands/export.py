@@ -32,7 +32,7 @@ def export_csv(run: Run, out: Path | None, overwrite: bool = False) -> Path:
     check_committed(run)
     run.check_all()
     columns: dict[str, Any] = {"generation": np.arange(run.generations)}
-    for name in run.names:
+    for name in run:
         if name == "behavior_of_mean":
             columns |= {f"{name}_{place}": column for place, column in enumerate(run[name][:].T)}
         elif name == OWN:

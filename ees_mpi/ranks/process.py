@@ -4,6 +4,7 @@ The time limit is Python's `faulthandler`: it prints the stack of a process that
 exit code 1. It works while a library or MPI computes and does not return to Python. This module imports no numpy.
 """
 
+import contextlib
 import ctypes
 import faulthandler
 import fcntl
@@ -16,16 +17,18 @@ import threading
 import time
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 from ees_mpi.errors import LaunchError
 from ees_mpi.machine import LAUNCHERS
+from ees_mpi.terminal import say_on_stderr
 
 START_MINUTES = "EES_MPI_START_MINUTES"  # an environment variable
 DEFAULT_MINUTES, RANKS_A_MINUTE = 5.0, 500  # all ranks read the same small files from the same disk
 MARGIN = 10.0  # seconds that a waiting rank gives the others beyond the limit, so that the culprit prints its stack
 STAGGER, MAX_STAGGER = 2.0, 60.0  # seconds between the ranks that wait: the first one ends the others
 ROOT_SECONDS = 2.0  # by which the last message of rank 0 comes before those of others
+START_SECONDS = 5.0  # the same before MPI has started; ranks start at different times
 READ_SECONDS = 10.0  # that the launcher has for the last message of a rank
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
 NOTED: list[int] = []  # the stop signals that have come
@@ -50,6 +53,29 @@ def let_root_speak(rank: int, seconds: float = ROOT_SECONDS) -> None:
     """Give rank 0 the time to print an error that all ranks may have, and the launcher to end this one."""
     if rank:
         time.sleep(seconds)
+
+
+def await_root() -> str:
+    """Let rank 0 print an error that all ranks may have; return the name of another rank that nobody has ended then.
+
+    Before MPI has started, no rank knows of the errors of others.
+    """
+    _, rank, _ = launched()
+    let_root_speak(rank, START_SECONDS)
+    return f"rank {rank} on {os.uname().nodename}: " if rank else ""
+
+
+def leave(message: str, code: int, name: str = "ees-mpi: ") -> NoReturn:
+    """Print an error before MPI has started, and exit; the launcher ends the other ranks, which would wait for this.
+
+    Open MPI's mpirun and `srun --kill-on-bad-exit` do so after any code but 0. MPICH's needs a line of its protocol.
+    """
+    say_on_stderr(f"{name}{await_root()}{message}\n")
+    if launched()[2].startswith("a PMI"):
+        await_reader()
+        with contextlib.suppress(KeyError, ValueError, OSError):
+            os.write(int(os.environ["PMI_FD"]), f"cmd=abort exitcode={code}\n".encode())
+    sys.exit(code)
 
 
 def begin_start() -> float:

@@ -113,7 +113,7 @@ def logged_outcomes(run: "Run", generation: int) -> Outcomes:
     valid = valid.astype(bool)
     if not (np.isfinite(behavior[valid]).all() and np.isfinite(fitness[valid]).all()):
         raise RunFileError(f"{run.path}: generation {generation} has valid rollouts with numbers that are not finite")
-    by_start = run[BY_START][generation] if BY_START in run.names else None
+    by_start = run[BY_START][generation] if BY_START in run else None
     shared = run.config.task.common_starts
     return Outcomes(behavior, fitness, length.astype(np.int64), valid, np.zeros((0, 1)), by_start, shared)
 

@@ -133,11 +133,6 @@ class Reader(Mapping[str, Series]):
         """Close the file."""
         self.file.close()
 
-    @property
-    def names(self) -> list[str]:
-        """The names of the arrays over generations."""
-        return list(self.layout.columns)
-
     def __getitem__(self, name: str) -> Series:
         """Return one array over all generations."""
         self._check_open()
@@ -153,7 +148,7 @@ class Reader(Mapping[str, Series]):
 
     def _ipython_key_completions_(self) -> list[str]:
         """Return the names that the tab key offers after `run["`."""
-        return self.names
+        return list(self)
 
     def _check_open(self) -> None:
         if not self.file:

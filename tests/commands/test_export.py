@@ -110,7 +110,7 @@ def test_the_table_gives_back_every_metric(species: Path, tmp_path: Path) -> Non
         rows = list(csv.DictReader(file))
     with open_run(path) as run:
         assert [int(row["generation"]) for row in rows] == list(range(run.generations))
-        for name in run.names:
+        for name in run:
             if len(run[name].shape) == 1 and run[name].dtype.kind == "f":
                 assert np.array([float(row[name]) for row in rows]).tobytes() == np.asarray(run[name][:]).tobytes()
         read = [[float(row[f"behavior_of_mean_{b}"]) for b in range(run["behavior"].shape[2])] for row in rows]

@@ -16,7 +16,7 @@ from support.program import CHECKOUT, TESTS, TINY, ees, environment, python, run
 
 import ees_mpi
 from ees_mpi.errors import LaunchError
-from ees_mpi.ranks import Ranks, launch, process, refusal
+from ees_mpi.ranks import Ranks, launch, process
 from ees_mpi.registry.plugins import forget
 
 PMI = "a PMI launcher (mpiexec of MPICH or Intel MPI)"
@@ -177,9 +177,9 @@ def test_a_rank_that_is_refused_alone_says_so_and_ends_the_others(
             for name, value in {"PMI_SIZE": "8", "PMI_RANK": rank, "PMI_FD": str(target)}.items():
                 monkeypatch.setenv(name, value)
             with pytest.raises(SystemExit, match="3"):
-                refusal.leave("wrong", 3)
+                process.leave("wrong", 3)
             assert capfd.readouterr().err.startswith(who) and told.read(100) == b"cmd=abort exitcode=3\n"
-    assert slept == [refusal.START_SECONDS]  # rank 0 may have the same error, and prints it at once
+    assert slept == [process.START_SECONDS]  # rank 0 may have the same error, and prints it at once
 
 
 def test_a_package_that_cannot_be_imported_is_told_once_and_no_rank_waits(tmp_path: Path) -> None:

@@ -27,10 +27,10 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_a_run_is_a_mapping_of_its_arrays(run: Run) -> None:
-    assert list(run) == list(run.keys()) == run.names == run._ipython_key_completions_()
-    assert len(run) == len(run.names) == len(dict(run)) > 30
+    assert list(run) == list(run.keys()) == run._ipython_key_completions_()
+    assert len(run) == len(dict(run)) > 30
     assert "entropy" in run and "entropi" not in run and run.get("entropi") is None
-    assert {name: series.shape[0] for name, series in run.items()} == dict.fromkeys(run.names, 3)
+    assert {name: series.shape[0] for name, series in run.items()} == dict.fromkeys(run, 3)
     assert run == run and hash(run)
     with pytest.raises(KeyError, match="has no array 'entropi'; it has behavior, "):
         run["entropi"]

@@ -79,7 +79,7 @@ def test_one_fixed_start_has_the_bits_of_a_run_without_these_keys(tmp_path: Path
         for path, same in zip(said, (True, False), strict=True):
             with open_run(path) as run:
                 assert (run["state_sha256"][-1] == today["state_sha256"][-1]) == same
-                assert "behavior_by_start" not in run.names
+                assert "behavior_by_start" not in run
 
 
 class OnCpus:

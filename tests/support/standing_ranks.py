@@ -14,7 +14,7 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from typing import IO
 
-from ees_mpi.ranks import refusal
+from ees_mpi.ranks import process
 from support.program import MPIRUN, SESSIONS, environment, forget_modules, here
 
 
@@ -84,7 +84,7 @@ def _variables() -> dict[str, str]:
 def serve(folder: Path) -> None:
     """Run the commands of a test on this rank until there are no more."""
     threading.Thread(target=_end_with_owner, args=(int(os.environ.pop("EES_OWNER")),), daemon=True).start()
-    refusal.await_root = lambda: sys.exit(0) if rank else ""  # mpirun would end this rank
+    process.await_root = lambda: sys.exit(0) if rank else ""  # mpirun would end this rank
     rank, size = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE"))
     others: list[IO[str]] = []
     source = sys.stdin if rank == 0 else (folder / f"to{rank}").open()

@@ -129,7 +129,7 @@ def finish(out: Path, generations: int) -> None:
 
 def differences(one: Run, other: Run) -> list[str]:
     """Return the names of the arrays in which two runs differ; times do not count."""
-    names = [name for name in one.names if not name.startswith("seconds_") and name != "slowest_rank"]
+    names = [name for name in one if not name.startswith("seconds_") and name != "slowest_rank"]
     differ = [name for name in names if np.asarray(one[name][:]).tobytes() != np.asarray(other[name][:]).tobytes()]
     ours, theirs = one.state_arrays(), other.state_arrays()
     return differ + [name for name in ours if ours[name].tobytes() != theirs[name].tobytes()]

@@ -112,7 +112,7 @@ def maml_training(runs: Sequence[Run]) -> Figure:
     """
     lines: dict[str, list[Any]] = {"after one gradient step": [], "before, to the right": [], "before, to the left": []}
     for run in runs:
-        if "fitness_before" not in run.names:
+        if "fitness_before" not in run:
             raise RunFileError(f"{run.path} is not a run of MAML; expected one of a -maml preset")
         check_committed(run)
         sign, before = run["sign"][:], run["fitness_before"][:]

@@ -93,7 +93,7 @@ def sectors(places: Floats) -> NDArray[np.int64]:
 
 def measured_stds(run: Run) -> list[float]:
     """Return the standard deviations of a file of `ees-mpi measure --starts`; raise a RunFileError for another file."""
-    if BY_START not in run.names or not stds(run) or not run.config.task.common_starts:
+    if BY_START not in run or not stds(run) or not run.config.task.common_starts:
         raise RunFileError(f"{run.path}: expected a file of ees-mpi measure --starts K: the same starts for all")
     return list(stds(run))
 

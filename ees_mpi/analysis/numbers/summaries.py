@@ -48,7 +48,7 @@ def summarize(run: Run, generation: int, scale: Scale) -> Facts:
         "label": label(run),
         "generation": generation,
         "sample_of": subject(run).generation,
-        **({"std": float(np.median(run["std"][generation]))} if "std" in run.names else {}),
+        **({"std": float(np.median(run["std"][generation]))} if "std" in run else {}),
         "individuals": len(sample.place),
         "invalid": len(sample.outcomes.valid) - len(sample.place),
         **metrics.measured(sample, run.metrics(generation)),
