@@ -70,7 +70,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "doctor": ("ees-mpi doctor", "mpirun -n 2 ees-mpi doctor"),
     },
     "Before a run": {
-        "presets": ("ees-mpi presets laptop", "ees-mpi presets interference-maxent >my.toml"),
+        "presets": ("ees-mpi presets", "ees-mpi presets interference-maxent >my.toml"),
         "config": ("ees-mpi config --keys", "ees-mpi config my.toml --set population.size=100"),
         "sweep": (
             "ees-mpi sweep cheetah-maxent --seeds 0-11 >list; xargs -P 4 -L 1 mpirun -n 2 <list",
