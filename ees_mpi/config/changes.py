@@ -46,7 +46,7 @@ def make_room(sections: dict[str, Any], wanted: Mapping[str, Any]) -> list[str]:
 def _change_method(sections: dict[str, Any], name: Any) -> list[str]:
     """Drop the sections that only the old method has."""
     before = sections.get("method", "ees")
-    if not all(isinstance(method, str) and method in METHODS for method in (name, before)):
+    if not all(method in [*METHODS] for method in (name, before)):  # they may be anything, also lists
         return []
     needed = METHODS[name].method_sections
     dropped = [section for section in METHODS[before].method_sections if section in sections and section not in needed]

@@ -18,6 +18,7 @@ OF_STARTS = ("starts=own", "rollouts=3")
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
     (2, "objective.name: unknown name 'maxvax'; did you mean maxvar", f"{TRAIN} --set objective.name=maxvax"),
+    (2, "method: unknown name 'mamml'; did you mean maml", f"{TRAIN} --set method=mamml"),
     (2, "population.std: expected a finite number, got inf", f"{TRAIN} --set population.std=inf"),
     (2, "run=4: expected section.key=value", f"{TRAIN} --set run=4"),
     (2, "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from", "train old.h5 --overwrite"),
