@@ -97,6 +97,19 @@ def test_a_claim_of_several_tests_needs_all_of_them_with_holms_correction() -> N
     assert claims.all_larger([(high, low)] * 7)[0] == OPEN  # 7 times 0.0079 is above 0.05
 
 
+def test_six_runs_are_decided_where_an_earlier_plan_had_a_rule_for_them() -> None:
+    six = [{}] * 6
+    assert claims.planned("", "", REPRODUCED, "text", six, six) == Answer("", "", REPRODUCED, claims.FIRST)
+    assert claims.planned("", "", REPRODUCED, "released", six, six) == Answer("", "", OPEN, "6 of 12 runs")
+    for there, expected in ((6, REPRODUCED), (5, REPRODUCED), (3, OPEN), (2, NOT_REPRODUCED)):
+        even = {"evenness": [0.34] * there + [0.3] * (6 - there)}
+        found = arms("ant", 6, maxvar=even, maxent=even)
+        both = claims.counted(
+            {("released", *arm[1:]): runs for arm, runs in found.items()}, "released", "ant", claims.has_ring
+        )
+        assert (verdict(both, "MaxVar"), verdict(both, "MaxEnt")) == (OPEN, expected)
+
+
 @needs_results
 def test_the_runs_that_precede_the_plan_have_the_digests_that_it_notes() -> None:
     paper = Path(claims.__file__).parent

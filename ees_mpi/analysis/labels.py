@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.errors import ConfigError, RunFileError
+from ees_mpi.errors import ConfigError
 from ees_mpi.registry import flat, unknown
 from ees_mpi.run.file import Run, is_study, starting_note
 from ees_mpi.store.files import damage_reported
@@ -51,12 +51,6 @@ def stds(run: Run) -> list[float]:
         if len(values) != run.generations:
             raise ValueError(f"it has {run.generations} rows and {len(values)} settings")
     return values
-
-
-def check_training(run: Run) -> None:
-    """Raise a RunFileError if a file is a study, which has no generations of training."""
-    if is_study(run):
-        raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
 
 
 def algorithm(name: str) -> str:

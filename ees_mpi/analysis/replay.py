@@ -56,11 +56,6 @@ class Choice:
         return f"{'mutation' if self.new else 'individual'} {self.individual}"
 
     @property
-    def number(self) -> str:
-        """Its number in a scene; a mean has its name."""
-        return self.name if self.individual is None else str(self.individual)
-
-    @property
     def title(self) -> str:
         name = self.name if self.new else f"generation {self.generation}, {self.name}"
         return name + (f", {self.reason}" if self.reason else "")
@@ -357,7 +352,8 @@ def scene(run: Run, recorded: Sequence[Recorded], seconds: float, size: tuple[in
     title, numbers, unit = choices[0].title, [""], 1.0
     if len(choices) > 1:
         kind = "mutations of one network" if choices[0].new else f"of generation {choices[0].generation}"
-        title, numbers = f"{len(choices)} {kind}", [choice.number for choice in choices]
+        title = f"{len(choices)} {kind}"
+        numbers = [choice.name if choice.individual is None else str(choice.individual) for choice in choices]
     title += which_start(run)
     if walks[0].ndim < 3:
         title += ": places, from the start on"

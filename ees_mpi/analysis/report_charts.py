@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from ees_mpi import metrics
-from ees_mpi.analysis.figures.positions import MAX_DRAWN, limits
+from ees_mpi.analysis.figures.positions import limits
 from ees_mpi.analysis.figures.style import PLAIN, Axes, Figure, whole_numbers
 from ees_mpi.analysis.labels import stds
-from ees_mpi.analysis.offspring import axis_names, has_positions, positions
+from ees_mpi.analysis.numbers.selection import read_sample
+from ees_mpi.analysis.offspring import axis_names, has_positions
 from ees_mpi.arrays import Floats
 from ees_mpi.commands.verify import spaced
 from ees_mpi.errors import scipy_stats
-from ees_mpi.run.arrays import BY_START
 from ees_mpi.run.file import Run
 
 INK = "#010203"  # of axes and texts: the page replaces it by its own color, light or dark
@@ -62,25 +62,27 @@ def chart(
 
     at: the stds of the values, if these are no generations; level: a value to mark
     """
-    drawn = [(place, _finite(values)) for place, name in enumerate(lines) for values in lines[name]]
-    known = np.concatenate([values[np.isfinite(values)] for _, values in drawn])
-    if max(np.isfinite(values).sum() for _, values in drawn) < 2 or not known.any():
+    groups = [[np.where(np.isfinite(row), row, np.nan) for row in rows] for rows in lines.values()]
+    drawn = [row for rows in groups for row in rows]
+    known = np.concatenate([row[np.isfinite(row)] for row in drawn])
+    if max(np.isfinite(row).sum() for row in drawn) < 2 or not known.any():
         return ""
     figure, panel = _axes(3.4, 1.9, (0.15, 0.2, 0.82, 0.74))
-    for place, values in drawn:
-        thin = {"linewidth": 0.6, "alpha": 0.5} if len(lines[list(lines)[place]]) > 1 else {}
-        _draw(panel, values, color=color(place), **thin)
+    for place, rows in enumerate(groups):
+        thin = {"linewidth": 0.6, "alpha": 0.5} if len(rows) > 1 else {}
+        for row in rows:
+            _draw(panel, row, color=color(place), **thin)
     if level is not None:
         panel.axhline(level, color=INK, linewidth=0.8, linestyle="--")
     ends = panel.get_ylim()  # the interval of two seeds may be far longer
-    for place, members in enumerate(lines.values()):
-        if len(members) > 1:
-            rows = np.stack([_finite(row[: min(map(len, members))]) for row in members])
-            _draw(panel, rows.mean(axis=0), color=color(place))
-            low, high = interval_of_mean(rows)
+    for place, rows in enumerate(groups):
+        if len(rows) > 1:
+            stacked = np.stack([row[: min(map(len, rows))] for row in rows])
+            _draw(panel, stacked.mean(axis=0), color=color(place))
+            low, high = interval_of_mean(stacked)
             there = np.flatnonzero(np.isfinite(low))
             panel.fill_between(there, low[there], high[there], color=color(place), alpha=0.2, linewidth=0)
-    panel.set(xlim=(0, max(len(values) for _, values in drawn) - 1), ylim=ends)
+    panel.set(xlim=(0, max(map(len, drawn)) - 1), ylim=ends)
     logarithmic = known.min() > 0 and known.max() / known.min() > 1e3
     if logarithmic:
         panel.set_yscale("log")
@@ -114,12 +116,6 @@ def _name_rows(panel: Axes, at: Sequence[float]) -> None:
         panel.set_xticks(range(len(at)), [f"{std:g}" for std in at])
     else:
         whole_numbers(panel.xaxis)
-
-
-def _finite(values: Floats) -> Floats:
-    """Return values that can be drawn: nothing infinite, and no differences that overflow."""
-    values = np.where(np.isfinite(values), values, np.nan)
-    return np.where(np.abs(values) < 1 / MAX_DRAWN, 0.0, np.clip(values, -MAX_DRAWN, MAX_DRAWN))
 
 
 def _axes(width: float, height: float, place: tuple[float, float, float, float]) -> tuple[Figure, Axes]:
@@ -187,16 +183,12 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
 
 
 def _places(run: Run, generation: int, columns: Any = slice(None)) -> tuple[Floats, Any]:
-    """Return some numbers of the behaviors of a generation, and the component of each; several starts: of each rollout.
+    """Return some numbers of where the valid rollouts of a generation end, and the component of each.
 
-    Invalid individuals are left out. A mean over several starts may be a place where no rollout ends.
+    A mean over several starts may be a place where no rollout ends.
     """
-    rows = positions(run, generation)
-    valid = np.isfinite(rows).all(axis=1)
-    places, parent = rows[valid][:, None], np.asarray(run["parent"][generation])[valid]
-    if BY_START in run:
-        places = run[BY_START][generation][valid][..., -rows.shape[1] :]
-    return places[..., columns].reshape(-1, places[..., columns].shape[-1]), np.repeat(parent, places.shape[1])
+    sample = read_sample(run, generation)
+    return sample.rollouts[:, columns], np.repeat(sample.parent, sample.by_start.shape[1])
 
 
 def _columns(run: Run) -> list[int]:

@@ -85,7 +85,7 @@ def metrics(
 ) -> None:
     """Print the metrics of the mutations in run and sample files."""
     from ees_mpi.analysis.numbers.selection import opened
-    from ees_mpi.analysis.numbers.summaries import of_all, of_one
+    from ees_mpi.analysis.numbers.summaries import of_run
     from ees_mpi.analysis.numbers.tables import to_json
 
     if every and generation is not None:
@@ -93,7 +93,7 @@ def metrics(
     rows = []
     with opened(runs, generation, cell, radius) as chosen:
         for run, number, scale in chosen:
-            facts, lines = of_all(run, scale) if every else of_one(run, number, scale)
+            facts, lines = of_run(run, None if every else number, scale)
             rows += facts
             for line in [] if as_json else lines:
                 echo(line)

@@ -96,7 +96,7 @@ def test_the_measured_share_is_that_of_the_numbers(tmp_path: Path) -> None:
             mutation = np.var([measured.individual(row, index)[0] for index in range(40)], ddof=1)
             assert found["heritable_share"] == pytest.approx(mutation / (mutation + start), rel=1e-5)
             assert found["start"] == pytest.approx(start) and found["interaction"] == pytest.approx(0, abs=1e-12)
-            assert all(found[name] is not None for name in ("kept", "best_elsewhere", "distance_single"))
+            assert all(found[name] is not None for name in ("best_elsewhere", "distance_single"))
         assert len(facts(measured)) == 2
 
 

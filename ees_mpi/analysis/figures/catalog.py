@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import PLAIN, Figure, drawing
-from ees_mpi.analysis.labels import check_training, stds
+from ees_mpi.analysis.labels import stds
 from ees_mpi.commands.adapt import is_adaptation
 from ees_mpi.commands.requests import FigureRequest
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
 from ees_mpi.run.file import is_study, open_run, tell_missing
@@ -100,8 +100,8 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
             raise ConfigError(f"figure {name}: --{option} is for {able}")
     with drawing(PLAIN), ExitStack() as stack:
         runs = [stack.enter_context(tell_missing(open_run(path))) for path in paths]
-        for run in runs if name in OVER_GENERATIONS else ():
-            check_training(run)
+        for run in filter(is_study, runs) if name in OVER_GENERATIONS else ():
+            raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
         figure = recipe.draw(runs, *(getattr(request, option) for option in recipe.options))
         with replaced(target) as fresh:
             figure.savefig(fresh, format=target.suffix.removeprefix("."), bbox_inches="tight", pad_inches=0.03)

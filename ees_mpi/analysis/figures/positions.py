@@ -27,7 +27,6 @@ SMOOTH = 1.5  # cells, of the outlines
 ENOUGH = 5  # offspring for an outline
 FIRST = 8  # numbers of a behaviour, at most, in the figure `starts`
 UNLIKE = 5  # times as long: the axes of such a place have each a scale of its own
-MAX_DRAWN = 1e300  # larger numbers are drawn as this one: their differences overflow
 
 
 def line(runs: Sequence[Run]) -> Figure:
@@ -78,7 +77,6 @@ def limits(run: Run, low: Floats, high: Floats) -> list[tuple[float, float]]:
     """
     from matplotlib.ticker import MaxNLocator
 
-    low, high = np.clip(low, -MAX_DRAWN, MAX_DRAWN), np.clip(high, -MAX_DRAWN, MAX_DRAWN)
     if has_positions(run):
         reach = max(np.abs(low).max(), np.abs(high).max()) or 1.0
         low, high = np.full(len(low), -reach), np.full(len(high), reach)

@@ -6,7 +6,7 @@ The number of a run is a measure of its offspring, or comes from its files of `e
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from ees_mpi import metrics
 from ees_mpi.analysis import labels
 from ees_mpi.analysis.numbers.selection import number_of, opened
-from ees_mpi.analysis.numbers.statistics import FEWEST, Group, compare, summarize
+from ees_mpi.analysis.numbers.statistics import FEWEST, compare, summarize
 from ees_mpi.analysis.numbers.tables import Row, columns, number
 from ees_mpi.commands.adapt import is_adaptation, read_adaptation
 from ees_mpi.commands.requests import CompareRequest
@@ -73,33 +73,32 @@ def _compare(metric: str, request: CompareRequest) -> Facts:
     sides = read_all(metric, request)
     values = [value for side in sides for value in side]
     _check_comparable(metric, values, metric.startswith("fitness_") and request.by != "task.direction")
-    groups: list[dict[str, list[RunValue]]] = [{}, {}]
+    first: dict[str, list[RunValue]] = {}
+    second: dict[str, list[RunValue]] = {}
     if request.by:
         members = {value.path: value for value in values}
         files_of = labels.grouped(request.by, {path: value.settings for path, value in members.items()})
-        groups[0] = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
+        first = {f"{request.by} = {name}": [members[path] for path in paths] for name, paths in files_of.items()}
     else:
         shared = {value.label for value in sides[0]} & {value.label for value in sides[1]}
-        for named, side, which in zip(groups, sides, ("first set", "against"), strict=True):
+        for named, side, which in ((first, sides[0], "first set"), (second, sides[1], "against")):
             for value in side:
                 name = f"{value.label} ({which})" if value.label in shared else value.label
                 named.setdefault(name, []).append(value)
-    first, second = (
-        [Group(name, np.array([run.value for run in members]), members) for name, members in named.items()]
-        for named in groups
-    )
+    groups = first | second
+    numbers = {name: np.array([run.value for run in runs]) for name, runs in groups.items()}
     # Each group of the first set against each of the second, then the groups of the first against each other.
-    tests = compare([*itertools.product(first, second), *itertools.combinations(first, 2)])
+    tests = compare(numbers, [*itertools.product(first, second), *itertools.combinations(first, 2)])
     if metric in ("entropy", "entropy_fixed"):  # they have no ratio, because their zero depends on the unit of length
-        tests = [replace(test, ratio=math.nan) for test in tests]
+        tests = [test | {"ratio": math.nan} for test in tests]
     return {
         "metric": metric,
         "about": values[0].about,
         "groups": [
-            {**summarize(group), "values": {str(run.path): run.value for run in group.members}}
-            for group in (*first, *second)
+            {"label": name, **summarize(numbers[name]), "values": {str(run.path): run.value for run in runs}}
+            for name, runs in groups.items()
         ],
-        "tests": [asdict(test) for test in tests],
+        "tests": tests,
         "notes": _notes(request, values),
     }
 

@@ -62,10 +62,16 @@ def check_generation(run: Run, generation: int | None) -> int:
 def sample_of(run: Run, generation: int | None = None, scale: Scale = UNKNOWN) -> Sample:
     """Read the valid offspring of one generation, by default the last; only that generation is read."""
     g = check_generation(run, generation)
-    outcomes = logged_outcomes(run, g)
-    if not outcomes.size:
+    sample = read_sample(run, g, scale)
+    if not len(sample.place):
         raise RunFileError(f"{run.path}: generation {g} has no finite behaviour")
-    return Sample(outcomes, run.metric_settings, Ranks(), run["parent"][g][outcomes.valid], scale)
+    return sample
+
+
+def read_sample(run: Run, generation: int, scale: Scale = UNKNOWN) -> Sample:
+    """Read the valid rows of a generation, perhaps none; those of MAML are tasks."""
+    outcomes = logged_outcomes(run, generation)
+    return Sample(outcomes, run.metric_settings, Ranks(), run["parent"][generation][outcomes.valid], scale)
 
 
 def number_of(run: Run, name: str, generation: int, scale: Scale) -> float:
@@ -99,15 +105,12 @@ def _scale(runs: Sequence[Run], cell: float | None, radius: float | None) -> Sca
 
 def titles(runs: Sequence[Run], scale: Scale) -> dict[str, str]:
     """Return the metrics that all runs have, with their titles; the user's own objectives first."""
-    known = [known_metrics(run) for run in runs]
+    known = []
+    for run in runs:  # its file has them, or they can be computed
+        settings, logged = run.metric_settings, run.logged_metrics
+        some = (name for name, metric in settings.fitting.items() if metric.compute or name in logged)
+        known.append([*settings.own_names, *some])
     return {name: metrics.title(name, scale) for name in known[0] if all(name in names for names in known)}
-
-
-def known_metrics(run: Run) -> list[str]:
-    """Return the metrics that a run has, because its file has them or because they can be computed."""
-    settings, logged = run.metric_settings, run.logged_metrics
-    some = (name for name, metric in settings.fitting.items() if metric.compute or name in logged)
-    return [*settings.own_names, *some]
 
 
 def series(run: Run, name: str, scale: Scale) -> Floats:

@@ -1,8 +1,7 @@
 """Tests between groups of runs, one number per run: Mann-Whitney U, as in the paper; medians, effect sizes."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,38 +15,13 @@ EXACT = 50  # p is exact for groups of at most this many runs
 WAYS = 20_000  # to divide tied values into two groups that are all tried, at most
 
 
-@dataclass(frozen=True)
-class Group:
-    """The numbers of the runs that have one label."""
-
-    label: str
-    values: Floats  # [n]
-    members: Sequence[Any] = ()  # the runs
-
-
-@dataclass(frozen=True)
-class Test:
-    """The first group against the second."""
-
-    first: str
-    second: str
-    u: float  # pairs in which the first is larger; equal values count half
-    p: float
-    exact: bool
-    holm: float  # p after Holm's correction for the number of tests
-    effect: float  # u over all pairs: P(a run of the first is larger than one of the second) (A of Vargha, Delaney)
-    ratio: float  # of the means; NaN unless both are above 0, and for numbers without a zero, such as entropies
-    difference: float  # of the means
-
-
-def summarize(group: Group) -> dict[str, Any]:
-    """Return a group in a few numbers.
+def summarize(values: Floats) -> dict[str, Any]:
+    """Return a group of runs in a few numbers.
 
     low, high: the bootstrap interval of the median, NaN for fewer than 6 runs; std: of the runs, with n - 1
     """
-    values = group.values
     low, high = interval(values)
-    facts = {"label": group.label, "runs": len(values), "median": float(np.median(values)), "low": low, "high": high}
+    facts = {"runs": len(values), "median": float(np.median(values)), "low": low, "high": high}
     return facts | {"mean": float(values.mean()), "std": float(values.std(ddof=1)) if len(values) > 1 else math.nan}
 
 
@@ -59,17 +33,22 @@ def interval(values: Floats) -> tuple[float, float]:
     return float(found.confidence_interval.low), float(found.confidence_interval.high)
 
 
-def compare(pairs: Sequence[tuple[Group, Group]]) -> list[Test]:
-    """Test the first of each pair against the second."""
+def compare(groups: Mapping[str, Floats], pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Test the first of each pair of groups against the second.
+
+    u: pairs of runs in which the first is larger, equal values count half; holm: p after Holm's correction for the
+    number of tests; effect: u over all pairs (A of Vargha and Delaney); ratio of the means: NaN unless both are above 0
+    """
     tests = []
     for first, second in pairs:
-        a, b = first.values, second.values
+        a, b = groups[first], groups[second]
         u, p, exact = mann_whitney(a, b)
         means = float(a.mean()), float(b.mean())
+        test: dict[str, Any] = {"first": first, "second": second, "u": u, "p": p, "exact": exact, "holm": p}
         ratio = means[0] / means[1] if min(means) > 0 else math.nan
-        of_means = u / (len(a) * len(b)), ratio, means[0] - means[1]
-        tests.append(Test(first.label, second.label, u, p, exact, p, *of_means))
-    return [replace(test, holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
+        tests.append(test | {"effect": u / (len(a) * len(b)), "ratio": ratio, "difference": means[0] - means[1]})
+    corrected = holm([test["p"] for test in tests])
+    return [test | {"holm": p} for test, p in zip(tests, corrected, strict=True)]
 
 
 def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
@@ -78,16 +57,15 @@ def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
     It is exact for groups of up to 50 runs without ties, and with ties if there are few ways to divide the values.
     """
     stats, both = scipy_stats(), np.concatenate([a, b])
-    ties = len(np.unique(both)) < len(both)
-    exact = math.comb(len(both), len(a)) <= WAYS if ties else max(len(a), len(b)) <= EXACT
-    method = "asymptotic" if not exact else stats.PermutationMethod(n_resamples=WAYS) if ties else "exact"
     if len(np.unique(both)) == 1:  # the variance of U is 0
         return len(a) * len(b) / 2, 1.0, True
-    single = ties and min(len(a), len(b)) == 1  # scipy permutes two runs or more
-    found = stats.mannwhitneyu(a, b, method="asymptotic" if single else method)
-    if single:
-        one = (a if len(a) == 1 else b)[0]
-        return float(found.statistic), min(1.0, 2 * float(min((both >= one).mean(), (both <= one).mean()))), True
+    if len(np.unique(both)) == len(both):
+        exact = max(len(a), len(b)) <= EXACT
+        method = "exact" if exact else "asymptotic"
+    else:  # scipy permutes two runs or more
+        exact = min(len(a), len(b)) > 1 and math.comb(len(both), len(a)) <= WAYS
+        method = stats.PermutationMethod(n_resamples=WAYS) if exact else "asymptotic"
+    found = stats.mannwhitneyu(a, b, method=method)
     return float(found.statistic), float(found.pvalue), exact
 
 

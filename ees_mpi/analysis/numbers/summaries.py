@@ -23,14 +23,11 @@ FEW = f"; -: fewer than {BEST} valid mutations (--count)"
 Facts = dict[str, Any]  # the metrics of one generation, by name
 
 
-def of_one(run: Run, generation: int, scale: Scale) -> tuple[list[Facts], list[str]]:
-    """Return the metrics of a generation as data and as lines of text."""
-    facts = summarize(run, generation, scale)
-    return [facts], text(run, facts, scale)
-
-
-def of_all(run: Run, scale: Scale) -> tuple[list[Facts], list[str]]:
-    """Return the metrics of every generation as data and as lines of text."""
+def of_run(run: Run, generation: int | None, scale: Scale) -> tuple[list[Facts], list[str]]:
+    """Return the metrics of a generation, or of every one, as data and as lines of text."""
+    if generation is not None:
+        facts = summarize(run, generation, scale)
+        return [facts], text(run, facts, scale)
     valid, empty = valid_generations(run), {"individuals": 0, "invalid": run["behavior"].shape[1]}
     which = {"file": str(run.path), "label": label(run)}
     rows = [
