@@ -4,13 +4,10 @@ import errno
 import glob
 import os
 import secrets
-import signal
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import FrameType
-from typing import IO, Any, NoReturn
+from typing import IO, Any
 
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 
@@ -84,21 +81,6 @@ def beside(target: Path) -> Path:
     return target.with_name(f".{target.stem}-{secrets.token_hex(6)}.new{target.suffix}")
 
 
-def _linked(fresh: Path, target: Path) -> bool:
-    """Give a file its name, unless another process has taken it; return False if the file system has no links.
-
-    Unlike a rename, a link never replaces a file.
-    """
-    try:
-        os.link(fresh, target)
-    except FileExistsError:
-        kept = fresh.replace(target.with_stem(f"{target.stem}-{secrets.token_hex(3)}"))
-        raise RunFileError(f"{target} exists now: another process has written it; this result is in {kept}") from None
-    except OSError:
-        return False
-    return True
-
-
 @contextmanager
 def replaced(target: Path, full_disk: type[EesError] = EesError, overwrite: bool = True) -> Iterator[Path]:
     """Yield a temporary name to write to, and rename it to `target` at the end; an error leaves no file behind.
@@ -107,25 +89,26 @@ def replaced(target: Path, full_disk: type[EesError] = EesError, overwrite: bool
     faster stays, and an error names this one: its work may have taken hours.
     """
     fresh, missing = beside(target), [folder for folder in target.parents if not folder.exists()]
-    with _stoppable():
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            yield fresh
-            if overwrite or not _linked(fresh, target):
-                os.replace(fresh, target)
-        except EesError as error:  # the user does not know the temporary name
-            error.args = (str(error).replace(fresh.name, target.name),)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        yield fresh
+        if target.exists() and not overwrite:
+            kept = fresh.replace(target.with_stem(f"{target.stem}-{secrets.token_hex(3)}"))
+            raise RunFileError(f"{target} exists now: another process has written it; this result is in {kept}")
+        os.replace(fresh, target)
+    except EesError as error:  # the user does not know the temporary name
+        error.args = (str(error).replace(fresh.name, target.name),)
+        raise
+    except OSError as error:
+        if error.errno not in FULL:
             raise
-        except OSError as error:
-            if error.errno not in FULL:
-                raise
-            raise full_disk(f"{target} could not be written: {error.strerror}") from None
-        finally:
-            for left in fresh.parent.glob(f"{glob.escape(fresh.name)}*"):  # with its journal and lock
-                left.unlink(missing_ok=True)
-            for folder in missing:
-                with suppress(OSError):  # it was not created, or is not empty
-                    folder.rmdir()
+        raise full_disk(f"{target} could not be written: {error.strerror}") from None
+    finally:
+        for left in fresh.parent.glob(f"{glob.escape(fresh.name)}*"):  # with its journal and lock
+            left.unlink(missing_ok=True)
+        for folder in missing:
+            with suppress(OSError):  # it was not created, or is not empty
+                folder.rmdir()
 
 
 @contextmanager
@@ -134,21 +117,3 @@ def written(target: Path, mode: str = "wb") -> Iterator[IO[Any]]:
     text: dict[str, Any] = {} if "b" in mode else {"newline": "", "encoding": "utf-8"}
     with replaced(target) as fresh, open(fresh, mode, **text) as file:
         yield file
-
-
-@contextmanager
-def _stoppable() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that a half-written file is removed."""
-    main = threading.current_thread() is threading.main_thread()
-    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
-        yield
-        return
-    signal.signal(signal.SIGTERM, _leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    raise SystemExit(128 + number)

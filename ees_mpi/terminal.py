@@ -14,11 +14,6 @@ def plain(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
-def is_utf8(text: str) -> bool:
-    """Return whether a text can be written as UTF-8; names of files and texts of JSON need not be."""
-    return text.encode(errors="replace").decode() == text
-
-
 MAX_SECONDS = 1e12  # longer times are not printed as a time
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

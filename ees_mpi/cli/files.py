@@ -51,7 +51,7 @@ def read_seeds(name: str, word: str) -> tuple[int, ...]:
     return tuple(seeds)
 
 
-SEEDS = kinds.Kind(read_seeds, metavar="0-5")
+SEEDS = kinds.Kind(read_seeds, "0-5")
 
 
 @command()

@@ -43,7 +43,7 @@ class Word(click.ParamType):  # type: ignore[type-arg]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         names = self.option.names or [self.option.metavar.removesuffix(" ...")]
-        return self.option.kind.value_of(names[-1], value) if isinstance(value, str) else value
+        return self.option.kind.check(names[-1], value) if isinstance(value, str) and self.option.kind.words else value
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """Return the presets that the shell can complete a word to; without any, it completes the names of files."""

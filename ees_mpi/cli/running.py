@@ -65,7 +65,6 @@ def verify(
     """
     if updates and (generation, individuals) != (None, None):
         raise ConfigError("--updates checks all generations; leave out --generation and --individuals")
-
     ranks.run(partial(_verify, path_of(run), generation, individuals, updates, trust))
 
 
@@ -219,22 +218,18 @@ def _plan(
 
 
 @command(on_ranks=True)
-def doctor(
-    source: Annotated[str | None, Option("", PRESET, "[PRESET|FILE.toml]")] = None,
-    regression: Annotated[bool, Option("Train ten generations, and compare their bits.", usage="--run")] = False,
-) -> None:
-    """Check that this machine has all that a run needs, on every node: cores, memory, files, locks, GPUs.
+def doctor(source: Annotated[str | None, Option("", PRESET, "[PRESET|FILE.toml]")] = None) -> None:
+    """Check that this machine has all that a run needs, on every node: cores, memory, files, locks, GPUs, bits.
 
     Start it like the job, under its mpirun or srun. A preset is asked for its memory.
     """
+    ranks.run(partial(_doctor, source))
 
-    ranks.run(partial(_doctor, source, regression))
 
-
-def _doctor(source: str | None, regression: bool, world: "ranks.Ranks") -> None:
+def _doctor(source: str | None, world: "ranks.Ranks") -> None:
     from ees_mpi.commands import doctor
 
-    findings = [doctor.regression(world)] if regression else doctor.examine(world, source)
+    findings = doctor.examine(world, source)
     if world.is_root:
         for verdict, subject, result in findings:
             echo(f"{verdict:5} {subject:15} {result}")

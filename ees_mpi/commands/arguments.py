@@ -35,54 +35,52 @@ SMALLEST = 1e-30  # of positive numbers: a std is squared
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of value."""
+    """A kind of value: of an argument in Python, and of a word of the command line."""
 
     check: Callable[[str, Any], Any]  # (name, value): returns the value as commands use it, or raises a ConfigError
-    read: Callable[[str], Any] | None = str  # turns a word of the command line into a value to check; None: no check
     metavar: str = "TEXT"
     limits: str = ""  # as the help shows them
-    expected: str = ""  # of a word, if not all can be read
-
-    def value_of(self, name: str, word: str) -> Any:
-        """Return the value of a word of the command line."""
-        if self.read is None:
-            return word
-        try:
-            value = self.read(word)
-        except ValueError:
-            raise ConfigError(f"{name}: expected {self.expected}, got {word!r:.80}") from None
-        return self.check(name, value)
+    words: bool = True  # whether words of the command line are checked, too
 
 
 def whole(low: int = 0, high: int = MAX_NUMBER) -> Kind:
     """Return the kind of whole numbers in a range."""
 
     def check(name: str, value: Any) -> int:
-        given = operator.index(value)
+        given = read(int, "a whole number", name, value) if isinstance(value, str) else operator.index(value)
         if not low <= given <= high:
             limit = f"at least {low}" if given < low else f"at most {high}"
-            raise ConfigError(f"{name}: expected a whole number of {limit}, got {value!r:.80}")
+            raise ConfigError(f"{name}: expected a whole number of {limit}, got {given!s:.80}")
         return given
 
     # A limit that only guards against overflow is not shown.
     limits = f"{low}<=x<={high}" if high < 10**6 else f"x>={low}" if low > 0 else ""
-    return Kind(check, int, "N", limits, "a whole number")
+    return Kind(check, "N", limits)
 
 
 def number(low: float = SMALLEST, high: float = 1 / SMALLEST) -> Kind:
     """Return the kind of finite numbers in a range; by default of positive ones."""
 
     def check(name: str, value: Any) -> float:
-        given = float(value)
+        given = read(float, "a number", name, value)
         if not low <= given <= high:
-            raise ConfigError(f"{name}: expected a number between {low:g} and {high:g}, got {value!r:.80}")
+            raise ConfigError(f"{name}: expected a number between {low:g} and {high:g}, got {given!s:.80}")
         return given
 
-    return Kind(check, float, "X", expected="a number")
+    return Kind(check, "X")
+
+
+def read(kind: Callable[[Any], T], expected: str, name: str, value: Any) -> T:
+    """Return a value as another type; raise a ConfigError if it is a word that cannot be read as one."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise ConfigError(f"{name}: expected {expected}, got {value!r:.80}") from None
 
 
 def _numbers(name: str, values: Any) -> tuple[float, ...]:
-    """Return one positive number, or several in a list or array, as a tuple."""
+    """Return one positive number, or several in a list, an array or a word with commas, as a tuple."""
+    values = values.split(",") if isinstance(values, str) else values
     values = values.tolist() if hasattr(values, "tolist") else values
     return tuple(POSITIVE.check(name, value) for value in (values if isinstance(values, Iterable) else [values]))
 
@@ -154,6 +152,11 @@ def _file(name: str, value: Any) -> Path:
     return path
 
 
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    """Return names, also those of a word with commas."""
+    return tuple(str(one).strip() for one in (value.split(",") if isinstance(value, str) else value))
+
+
 def _panel(name: str, text: str) -> tuple[int, int]:
     """Return the width and the height of WIDTHxHEIGHT: even numbers, as video formats need them."""
     match = re.fullmatch("([0-9]{2,4})x([0-9]{2,4})", text.lower())
@@ -164,25 +167,23 @@ def _panel(name: str, text: str) -> tuple[int, int]:
 
 
 POSITIVE, AT_LEAST_ONE, ANY_WHOLE = number(), whole(1), whole(-MAX_NUMBER)
-POSITIVES = Kind(
-    _numbers,
-    lambda word: [float(part) for part in word.split(",")],
-    "S[,S...]",
-    expected="numbers with commas between them",
-)
+POSITIVES = Kind(_numbers, "S[,S...]")
 TEXT = Kind(lambda name, value: value)
-NAMES = Kind(lambda name, value: tuple(value), lambda word: word.replace(" ", "").split(","), "NAME[,NAME...]")
-DIRECTION = Kind(
-    lambda name, value: value if isinstance(value, str) else f"{float(value):.15g}", metavar="left|right|up|down|45deg"
+NAMES = Kind(_names, "NAME[,NAME...]")
+ACTIVATION = Kind(
+    lambda name, value: value if isinstance(value, str) and "," not in value else _names(name, value), NAMES.metavar
 )
-FILE, FOLDER = Kind(_file, metavar="FILE"), Kind(file_name, metavar="FOLDER")
-RUN_FILE = Kind(lambda name, value: check_no_policy(path_of(value, name)), metavar="RUN.h5")
-RUN_OR_POLICY = Kind(lambda name, value: path_of(value, name), metavar="RUN.h5|POLICY.npz|shelf:NAME")
-POLICY = Kind(_policy, metavar="POLICY")
-PANEL = Kind(_panel, metavar="320x240")
-PRESET = Kind(lambda name, value: str(file_name(name, check_no_mean(value))), metavar="PRESET|FILE.toml")
-SOURCE = Kind(lambda name, value: source_of(value), None, "PRESET|FILE.toml")  # a run file is one in Python only
-SETTINGS = Kind(lambda name, value: settings_of(value), None, "KEY=VALUE")
+DIRECTION = Kind(
+    lambda name, value: value if isinstance(value, str) else f"{float(value):.15g}", "left|right|up|down|45deg"
+)
+FILE, FOLDER = Kind(_file, "FILE"), Kind(file_name, "FOLDER")
+RUN_FILE = Kind(lambda name, value: check_no_policy(path_of(value, name)), "RUN.h5")
+RUN_OR_POLICY = Kind(lambda name, value: path_of(value, name), "RUN.h5|POLICY.npz|shelf:NAME")
+POLICY = Kind(_policy, "POLICY")
+PANEL = Kind(_panel, "320x240")
+PRESET = Kind(lambda name, value: str(file_name(name, check_no_mean(value))), "PRESET|FILE.toml")
+SOURCE = Kind(lambda name, value: source_of(value), "PRESET|FILE.toml", words=False)  # a run file is one in Python only
+SETTINGS = Kind(lambda name, value: settings_of(value), "KEY=VALUE", words=False)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -39,7 +38,7 @@ SYSTEM, PROC = Path("/sys/devices/system"), Path("/proc")
 Finding = tuple[str, str, str]  # a line of the output: ok, note or bad; the subject; the result
 Facts = dict[str, Any]  # of a rank, and, from the first rank of each node, of the node
 
-RUN: dict[str, Any] = {  # the run of `doctor --run`
+RUN: dict[str, Any] = {  # the run that it trains
     "run": {"generations": 10, "seed": 1, "evaluate_mean_every": 2},
     "task": {
         "name": "function",
@@ -71,13 +70,13 @@ def examine(ranks: Ranks, source: str | None = None) -> list[Finding]:
     source: the preset or config file whose memory is asked for
     """
     here = machine.fingerprint()
-    with locked_file(ranks) as (path, problem):
-        places = gathered(ranks, {**place(), **(node(path) if ranks.node_rank == 0 else {})})
+    with locked_file(ranks) as (name, problem):
+        places = gathered(ranks, {**place(), **(node(Path(name)) if ranks.node_rank == 0 else {})})
     nodes = [found for found in places if "shm" in found]
     findings = [
         *_mpi(ranks),
         _tried("same bits", lambda: ranks.check_alike(here), "all ranks have the same CPU features, BLAS and versions"),
-        *_shared_memory(ranks, nodes),
+        *_left_behind(nodes),
         *_gpus(ranks, nodes),
     ]
     with ranks.together():
@@ -87,10 +86,10 @@ def examine(ranks: Ranks, source: str | None = None) -> list[Finding]:
                 _tried("threads", machine.check_threads, "one BLAS thread per rank"),
                 *_cores(places),
                 *_memory(nodes, places, source),
-                *_files(nodes, problem),
+                *_files(nodes, name, problem),
                 *_packages(),
             ]
-    return findings
+    return [*findings, *(trained(ranks) if name else ())]
 
 
 def gathered(ranks: Ranks, facts: Facts) -> list[Facts]:
@@ -146,8 +145,11 @@ def file_system(folder: Path) -> str:
 
 
 @contextlib.contextmanager
-def locked_file(ranks: Ranks) -> Iterator[tuple[Path, str]]:
-    """Let rank 0 lock a file in this folder during a block, and yield it with what is wrong; on all ranks together."""
+def locked_file(ranks: Ranks) -> Iterator[tuple[str, str]]:
+    """Let rank 0 lock a file in this folder during a block, on all ranks together; yield its name, and what is wrong.
+
+    The name is empty if there can be no file.
+    """
     name, problem, file = "", "", None
     if ranks.is_root:
         try:
@@ -155,10 +157,10 @@ def locked_file(ranks: Ranks) -> Iterator[tuple[Path, str]]:
             name = os.path.basename(file.name)
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            problem = ("no locks: " if name else "") + str(error.strerror)
+            problem = str(error.strerror)
     name, problem = json.loads(ranks.broadcast(json.dumps([name, problem]).encode()))
     try:
-        yield Path(name or "nothing"), problem
+        yield name, problem
     finally:
         if file:
             file.close()
@@ -202,9 +204,6 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
     per_node = f"{ranks.size} ranks on {ranks.nodes} node{'s' * (ranks.nodes > 1)}, {ranks.node_size} on this one"
     yield "ok", "MPI", f"{launcher} started {processes}; {per_node}"
     yield "ok", "library", ranks.library
-    token = ranks.allgather(np.array([ranks.rank]))
-    sound = np.array_equal(token, np.arange(ranks.size))
-    yield "ok" if sound else "bad", "gather", f"{ranks.size} ranks answered in order"
 
 
 def _tried(subject: str, check: Callable[[], Any], result: str) -> Finding:
@@ -278,35 +277,27 @@ def _room(nodes: Sequence[Facts], name: str, need: int) -> Iterator[tuple[bool, 
         yield lacks, min(alike, key=lambda found: int(found[name])), where
 
 
-def _shared_memory(ranks: Ranks, nodes: Sequence[Facts]) -> Iterator[Finding]:
+def _left_behind(nodes: Sequence[Facts]) -> Iterator[Finding]:
     for left, where in on_hosts([found for found in nodes if found["left behind"]], lambda found: found["left behind"]):
         said = "by a killed run, unless one is starting now; remove it"
         yield "note", "left behind", f"{', '.join(left)}{where}: {said}"
-    table = ranks.shared_array(1024, np.int64)
-    if ranks.node_rank == 0:
-        table[:] = np.arange(1024)
-    ranks.node_barrier()
-    seen = not ranks.any(bool((table != np.arange(1024)).any()))
-    yield "ok" if seen else "bad", "shared array", "written by one rank, read by all ranks of the node"
 
 
-def _files(nodes: Sequence[Facts], problem: str) -> Iterator[Finding]:
-    """Check this folder, where a run file would be."""
+def _files(nodes: Sequence[Facts], name: str, problem: str) -> Iterator[Finding]:
+    """Check this folder, where a run file would be; see `locked_file`."""
     for kind, where in on_hosts(nodes, lambda found: found["file system"]):
         yield "ok", "file system", f"this folder is on {kind}{where}"
-    try:
-        yield run_file()
-        with tempfile.NamedTemporaryFile(dir=".", prefix=".ees-mpi-doctor-") as file:
-            start = time.perf_counter()
-            for _ in range(10):
-                os.write(file.fileno(), b"x" * 4096)
-                os.fsync(file.fileno())
-            yield "ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder"
-    except OSError as error:
-        yield "bad", "this folder", f"cannot be written: {error.strerror}"
+    if not name:
+        yield "bad", "this folder", f"cannot be written: {problem}"
         return
+    with tempfile.TemporaryFile(dir=".") as file:
+        start = time.perf_counter()
+        for _ in range(10):
+            os.write(file.fileno(), b"x" * 4096)
+            os.fsync(file.fileno())
+        yield "ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder"
     if problem:
-        yield "note", "file locks", f"{problem}: a heartbeat is used instead"
+        yield "note", "file locks", f"no locks: {problem}: a heartbeat is used instead"
         return
     for seen, where in on_hosts(nodes, lambda found: found["lock"]):
         if seen == "held":
@@ -316,32 +307,6 @@ def _files(nodes: Sequence[Facts], problem: str) -> Iterator[Finding]:
             yield "bad", "file locks", f"a lock that rank 0 has taken in this folder{where} {words}"
         else:
             yield "bad", "this folder", f"a file that rank 0 has made in this folder cannot be opened{where}: {seen}"
-
-
-def run_file() -> Finding:
-    """Write a small run, and read it again."""
-    import h5py
-
-    from ees_mpi.config import load
-    from ees_mpi.run.file import open_run
-    from ees_mpi.run.loop import committing, loop
-    from ees_mpi.run.parts import first_state, open_parts
-    from ees_mpi.run.start import create
-
-    small = ["population.size=4", "noise.size=5000", "run.generations=3", "run.fold_minutes=1e-9"]
-    config, versions = load("interference-maxent", small), f"{h5py.version.hdf5_version}, h5py {h5py.version.version}"
-    state = first_state(config)
-    with tempfile.TemporaryDirectory(dir=".", prefix=".ees-mpi-doctor-") as folder:
-        path = Path(folder) / "run.h5"
-        try:
-            with closing(create(path, config, state.arrays())) as writer:
-                loop(*open_parts(config, Ranks()), state, 3, [committing(writer)], Ranks())
-            with h5py.File(path) as file, open_run(path) as run:
-                same = [file["generations"][name][:].tobytes() == run[name][:].tobytes() for name in run]
-                sound = run.complete and all(same)
-        except (EesError, OSError) as error:
-            return "bad", "HDF5", f"{versions}: {error}"
-    return "ok" if sound else "bad", "HDF5", f"{versions}: a run of 3 generations is written, and read again"
 
 
 def _gpus(ranks: Ranks, nodes: Sequence[Facts]) -> Iterator[Finding]:
@@ -366,12 +331,15 @@ def _packages() -> Iterator[Finding]:
             yield "ok", f"[{extra}]", f"{purpose}: {listed}"
 
 
-def regression(ranks: Ranks) -> Finding:
-    """Train ten generations of a fixed config, and compare the bits; called on all ranks together."""
+def trained(ranks: Ranks) -> list[Finding]:
+    """Train ten generations of a fixed config in this folder, read the run file, and compare the bits; on all ranks."""
+    import h5py
+
     from ees_mpi.commands.requests import TrainRequest
     from ees_mpi.commands.train import job_of
     from ees_mpi.run.file import open_run
 
+    versions = f"HDF5 {h5py.version.hdf5_version}, h5py {h5py.version.version}"
     folder, digest = "", ""
     with ranks.together():
         if ranks.is_root:
@@ -383,10 +351,16 @@ def regression(ranks: Ranks) -> Finding:
         with ranks.together():
             if ranks.is_root:
                 with open_run(path) as run:
+                    run.check_all()
                     digest = run["state_sha256"][-1].decode()
+    except EesError as error:
+        if ranks.size > 1 and not error.collective:
+            raise
+        return [("bad", "run file", f"{versions}: {error}")]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return compared(ranks.broadcast(digest.encode()).decode(), machine.fingerprint())
+    found = compared(ranks.broadcast(digest.encode()).decode(), machine.fingerprint())
+    return [("ok", "run file", f"{versions}: a run of 10 generations is written, and read again"), found]
 
 
 def compared(digest: str, here: Mapping[str, str]) -> Finding:

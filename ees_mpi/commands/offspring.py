@@ -71,7 +71,6 @@ class Parent:
 
 def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     """Evaluate new offspring, and write a run file of one generation; return its path."""
-    check_same(ranks, request, "count")
     run = path_of(request.run)
     named = Path(request.out or shelf.output_beside(run, "-sample.h5"))
     out = named.absolute()  # code of the user may change the present folder

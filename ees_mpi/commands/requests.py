@@ -46,7 +46,7 @@ NETWORK = (
     "Of a policy of another program: tanh, relu, silu, elu or identity for all hidden layers; or that of each layer, "
     "the last one of the output."
 )
-Activation = Annotated[str | Sequence[str], Option(NETWORK, kinds.TEXT, "--activation NAME[,NAME...]")]
+Activation = Annotated[str | Sequence[str], Option(NETWORK, kinds.ACTIVATION)]
 MaxHours = Annotated[float | None, Option("Stop after so many hours: save the state, exit code 75.", POSITIVE)]
 Tensorboard = Annotated[
     Name | None, Option("Write the metrics for TensorBoard into DIR/RUN, too.", kinds.FOLDER, "--tensorboard DIR")
@@ -290,12 +290,6 @@ def policy_of(policy: Any, request: TrainRequest | MeasureRequest) -> "PolicySou
     """Return a policy with the options that describe it."""
     from ees_mpi.foreign.policy_files import PolicySource  # imports numpy
 
-    words = request.activation
-    if isinstance(words, str) and "," in words:
-        words = words.split(",")
-    return PolicySource(
-        policy,
-        tuple(request.layers),
-        None if request.normaliser is None else Path(request.normaliser),
-        words if isinstance(words, str) else tuple(str(word).strip() for word in words),
-    )
+    activation, normaliser = request.activation, None if request.normaliser is None else Path(request.normaliser)
+    named = activation if isinstance(activation, str) else tuple(activation)
+    return PolicySource(policy, tuple(request.layers), normaliser, named)

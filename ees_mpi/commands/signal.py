@@ -80,16 +80,13 @@ def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
     check_same(ranks, request, "splits", "objective")
     run = open_on_ranks(ranks, path_of(request.run), request.trust, UPDATED)
+    chosen = ranks.from_root(lambda: choose(run, request.generation, request.every))
     with ranks.together():
-        chosen = choose(run, request.generation, request.every)
-        other = None
-        if request.objective:
-            other = OBJECTIVES.build({"name": request.objective})
-    agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
+        other = OBJECTIVES.build({"name": request.objective}) if request.objective else None
     ranks.set_stall_limit(60 * run.config.run.stall_minutes)
-    signals = list(measure_signal(ranks, run, agreed, request.splits, other))
+    signals = list(measure_signal(ranks, run, chosen, request.splits, other))
     here = machine.own_code(sources(run.config.to_toml()))
-    for number in agreed if ranks.is_root else ():
+    for number in chosen if ranks.is_root else ():
         since = f"generation {number} of {run.path}"
         if changed := machine.code_change(here, machine.own_code(run.machine(number)), since):
             terminal.say_on_stderr(f"warning: {changed}. {AS_IT_IS_NOW}\n")  # stdout may have to be JSON

@@ -50,29 +50,32 @@ def verify(ranks: Ranks, path: Path, generation: int | None, individuals: int | 
     Return lines that say what was compared and what cannot be; raise a ConfigError if nothing can be.
     """
     run = _opened(ranks, path, trust, ("task", "population"))
-    with ranks.together():
-        check_committed(run)
-        one = None if generation is None else counted("--generation", generation, run.generations)
-        chosen = spaced(run.generations, GENERATIONS) if one is None else [one]
-    agreed = np.frombuffer(ranks.broadcast(np.array(chosen, np.int64).tobytes()), np.int64).tolist()
-    reasons = {g: why_not(run, g) for g in agreed}
+    chosen, measured = ranks.from_root(lambda: _choose(run, generation))
+    reasons = {g: why_not(run, g) for g in chosen}
     lines = []
     for reason in dict.fromkeys(filter(None, reasons.values())):
-        listed = ", ".join(str(g) for g in agreed if reasons[g] == reason)
+        listed = ", ".join(str(g) for g in chosen if reasons[g] == reason)
         lines.append(f"{path}: generations {listed} cannot be repeated: {reason}")
-    with ranks.together():
-        measured = range(run.generations) if one is None else [one]
     if all(reasons.values()):
         lines += _compare_metrics(ranks, run, measured, repeated=False)
         with ranks.together():
             raise ConfigError("; ".join(lines))
     for device in ("cpu", "cuda"):
-        repeatable = [g for g in agreed if not reasons[g] and run.device(g) == device]
+        repeatable = [g for g in chosen if not reasons[g] and run.device(g) == device]
         if repeatable:
             lines += _compare(ranks, run, repeatable, individuals or INDIVIDUALS, device)
     lines += _compare_metrics(ranks, run, measured, repeated=True)
     run.close()
     return lines
+
+
+def _choose(run: Run, generation: int | None) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the generations of which individuals are evaluated again, and those whose metrics are computed again."""
+    check_committed(run)
+    if generation is None:
+        return spaced(run.generations, GENERATIONS), range(run.generations)
+    one = [counted("--generation", generation, run.generations)]
+    return one, one
 
 
 def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int], repeated: bool) -> list[str]:

@@ -25,7 +25,7 @@ def file_name(source: str, seed: int, words: Sequence[str] = ()) -> str:
 def values(setting: str) -> list[str]:
     """Return the settings that a setting stands for: one for each of its values."""
     key, _, text = setting.partition("=")
-    if not isinstance(value_of(text, key), str):  # a number, or a list or table as a whole
+    if not isinstance(value_of(text), str):  # a number, or a list or table as a whole
         return [setting]
     return [f"{key}={value.strip()}" for value in VALUE.findall(text)] or [setting]
 

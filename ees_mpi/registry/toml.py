@@ -7,14 +7,6 @@ from types import FunctionType
 from typing import Any
 
 from ees_mpi.errors import ConfigError
-from ees_mpi.terminal import is_utf8
-
-DEEPEST = 20  # levels of tables in a config
-
-
-class _NotToml(ConfigError):
-    """The text is not TOML."""
-
 
 # The names of keys and values here, by the names that other programs have for them.
 ELSEWHERE = {
@@ -31,36 +23,27 @@ Setting = str | tuple[str, Any]  # section.key=value, as the option `--set` take
 
 def tables(source: str | Mapping[str, Any], settings: Sequence[Setting], name: str) -> dict[str, Any]:
     """Return the tables of TOML text, or a copy of tables, changed by `settings`; `name`: of the source in messages."""
-    sections = _toml(source.removeprefix("\ufeff"), name) if isinstance(source, str) else _copied(source, name)
+    sections = _toml(source, name) if isinstance(source, str) else _copied(source)
     for setting in settings:
         apply(sections, setting)
     return sections
 
 
 def _toml(text: str, source: str) -> dict[str, Any]:
-    """Parse TOML; raise a ConfigError also for deep tables and long integers, which Python cannot read."""
+    """Parse TOML; raise a ConfigError also for long integers and deep tables, which Python cannot read."""
     import tomllib
 
-    if not is_utf8(text):
-        raise ConfigError(f"{source} is not UTF-8")
     try:
-        parsed = tomllib.loads(text)
-    except RecursionError:
-        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables") from None
-    except tomllib.TOMLDecodeError as error:
-        raise _NotToml(f"{source} is not valid TOML: {error}") from None
-    except ValueError as error:  # an integer of more than 4,300 digits
-        raise ConfigError(f"{source}: {error}") from None
-    return _copied(parsed, source)
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{source} is not valid TOML: {error}") from None
 
 
-def _copied(value: Any, source: str, levels: int = DEEPEST - 1) -> Any:
+def _copied(value: Any) -> Any:
     """Return a copy of nested tables, with lists in place of tuples, as TOML has them."""
-    if value and not levels and isinstance(value, (Mapping, list, tuple)):
-        raise ConfigError(f"{source}: expected at most {DEEPEST} levels of tables")
     if isinstance(value, Mapping):
-        return {key: _copied(inner, source, levels - 1) for key, inner in value.items()}
-    return [_copied(item, source, levels - 1) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: _copied(inner) for key, inner in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def key_of(setting: Setting) -> str:
@@ -76,12 +59,12 @@ def shown(setting: Setting) -> str:
 def apply(sections: dict[str, Any], setting: Setting) -> Any:
     """Set one key in the tables, and return its value; that of a text is TOML, or else plain text."""
     keys = key_of(setting).split(".")
-    if "=" not in shown(setting) or (len(keys) < 2 and keys != ["method"]) or not all(keys) or len(keys) > DEEPEST:
-        whole, value = 1 < len(keys) <= DEEPEST and all(keys), shown(setting).partition("=")[2]  # only "=" is missing
-        meant = shown(setting) if whole else ELSEWHERE.get(keys[0], "")
+    whole = len(keys) > 1 and all(keys)
+    if "=" not in shown(setting) or not (whole or keys == ["method"]):
+        meant, value = shown(setting) if whole else ELSEWHERE.get(keys[0], ""), shown(setting).partition("=")[2]
         example = f"{meant}={value or 'VALUE'}" if "." in meant else "run.generations=100"
         raise ConfigError(f"{shown(setting)}: expected section.key=value, for example {example}")
-    value = value_of(setting.partition("=")[2], shown(setting)) if isinstance(setting, str) else setting[1]
+    value = value_of(setting.partition("=")[2]) if isinstance(setting, str) else setting[1]
     table = sections
     for key in keys[:-1]:
         table = table.setdefault(key, {})
@@ -91,11 +74,13 @@ def apply(sections: dict[str, Any], setting: Setting) -> Any:
     return value
 
 
-def value_of(text: str, source: str) -> Any:
+def value_of(text: str) -> Any:
     """Return the value of a text: as TOML, or else the plain text."""
+    import tomllib
+
     try:
-        return _toml(f"value = {text}", source)["value"]
-    except _NotToml:
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):
         return text.strip()
 
 
@@ -136,8 +121,6 @@ def _toml_value(value: Any, key: str) -> Any:
     """Return a value as TOML can hold it; a class or function becomes its name, "module:name"."""
     if hasattr(value, "tolist"):  # a number or an array of numpy
         return value.tolist()
-    if isinstance(value, str) and not is_utf8(value):
-        raise ConfigError(f"{key}: expected UTF-8, got {value!a:.80}")
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, os.PathLike):
