@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.program import MPIRUN, TINY, command, run, sets
 
-UNUSED_ROOMS = ("analysis", "maml", "strategy.scg", "tasks.gymnasium", "tasks.mujoco", "tasks.custom", "ranks.mpi")
+UNUSED_ROOMS = ("analysis", "maml", "strategy.scg", "tasks.gymnasium", "tasks.mujoco", "tasks.own", "ranks.mpi")
 UNUSED = {"torch", "matplotlib", "scipy", "gymnasium", "mujoco", "imageio", "PIL", "xarray", "pandas", "mpi4py"}
 CONFIGS = """
 from ees_mpi import cli, config

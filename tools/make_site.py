@@ -35,7 +35,7 @@ NAMES = {  # the names of the API, by heading
     "Train, measure and adapt": ("train", "measure", "adapt", "sample", "signal", "presets", "load_config", "shelf"),
     "Run files": ("open_run", "Run"),
     "Plugins": (
-        "tasks.rollouts.Rollouts",
+        "tasks.base.Rollouts",
         "tasks.base.TaskPlugin",
         "tasks.base.PolicyPlugin",
         "strategy.objectives.base.Objective",

@@ -31,7 +31,7 @@ from ees_mpi.run.evaluators import CpuEvaluator
 from ees_mpi.run.file import Run, is_study, open_run, tell_missing
 from ees_mpi.run.parts import logged_mean, logged_outcomes, stored_work, work_of_mean
 from ees_mpi.run.progress import Counter
-from ees_mpi.tasks.rollouts import Drawable, Limbed, Placed, View
+from ees_mpi.tasks.base import Drawable, Limbed, Placed, View
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 MUTATIONS = 8  # of a policy

@@ -30,8 +30,8 @@ from ees_mpi.commands.info import summarize, task_name
 from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.run.file import Run, is_study, open_run, tell_missing
+from ees_mpi.tasks.base import Drawable, Limbed, View
 from ees_mpi.tasks.interference import OPTIMUM, Interference
-from ees_mpi.tasks.rollouts import Drawable, Limbed, View
 from ees_mpi.terminal import clock
 
 SIZE = (320, 240)  # of a picture that an environment draws

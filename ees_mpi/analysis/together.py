@@ -14,7 +14,7 @@ import numpy as np
 
 from ees_mpi.analysis.video import packages
 from ees_mpi.arrays import Floats
-from ees_mpi.tasks.rollouts import Pixels
+from ees_mpi.tasks.base import Pixels
 
 Color = tuple[int, int, int]
 

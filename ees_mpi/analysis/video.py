@@ -14,7 +14,7 @@ import numpy as np
 
 from ees_mpi.errors import EesError, MissingExtra
 from ees_mpi.files import replaced
-from ees_mpi.tasks.rollouts import Pixels
+from ees_mpi.tasks.base import Pixels
 
 CAPTION = 44  # height in pixels of the caption under a picture
 LINE = 18  # of one more line in it

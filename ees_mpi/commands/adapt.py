@@ -34,9 +34,8 @@ from ees_mpi.run.parts import open_evaluator, study_work
 from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store.reader import format_of, read_arrays
 from ees_mpi.store.writer import write_arrays
-from ees_mpi.tasks.base import Task
+from ees_mpi.tasks.base import Say, Task
 from ees_mpi.tasks.locomotion import PolicyTask, across, angle_of, direction_name
-from ees_mpi.tasks.rollouts import Say
 
 FORMAT = "ees_mpi adaptation"
 ROLLOUTS = "task.rollouts"

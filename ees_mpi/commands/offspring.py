@@ -42,7 +42,7 @@ from ees_mpi.run.start import begin_session, create
 from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store import journal
 from ees_mpi.strategy.populations.diagonal import RANGE, Diagonal
-from ees_mpi.tasks.rollouts import Say
+from ees_mpi.tasks.base import Say
 
 ENGINE_KEYS = ("task.engine", "task.device")
 STDS = (0.01, 0.02, 0.05)  # of `measure`, for policies of other programs

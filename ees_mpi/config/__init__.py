@@ -330,10 +330,10 @@ def load(source: Source, settings: Sequence[Setting] = (), trust: bool = False) 
 
 
 def complete(config: Config) -> Config:
-    """Return a config with all that a run file must hold: see `Task.resolved` and `Task.observing`."""
-    task = config.task.resolved()
-    if "task.observation_share" not in config.written:
-        task = task.observing(enough(config))
+    """Return a config with all that a run file must hold: see `Task.resolved` and `Task.observes_ten`."""
+    task: Any = config.task.resolved()
+    if task.observes_ten and "task.observation_share" not in config.written:
+        task = msgspec.structs.replace(task, observation_share=max(task.observation_share, enough(config)))
     return with_rule_of_starts(replace(config, task=task))
 
 

@@ -20,9 +20,8 @@ from ees_mpi.config.maml import Maml, MamlSettings
 from ees_mpi.generation import State
 from ees_mpi.noise import stream
 from ees_mpi.policies import CLIP, MLP, observation_sums
-from ees_mpi.tasks.base import Task
+from ees_mpi.tasks.base import Task, Walker
 from ees_mpi.tasks.locomotion import along
-from ees_mpi.tasks.rollouts import Walker
 
 RIDGE = 1e-5
 TIME_SCALE = 100.0  # steps; keeps the powers of time near 1

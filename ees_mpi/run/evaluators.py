@@ -21,7 +21,7 @@ from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.progress import Counter
 from ees_mpi.strategy.populations.base import Population
-from ees_mpi.tasks.rollouts import RowsRollouts
+from ees_mpi.tasks.base import RowsRollouts
 from ees_mpi.terminal import say_on_stderr
 
 Watch = Callable[[int], object]  # is called with the number of an individual that this rank has evaluated

@@ -16,7 +16,7 @@ from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.run.evaluators import Watch, found_of
 from ees_mpi.strategy.populations.base import Population
-from ees_mpi.tasks.rollouts import BatchRollouts, Say
+from ees_mpi.tasks.base import BatchRollouts, Say
 
 
 def choose_device(config: Config, ranks: Ranks, wanted: str) -> tuple[str, dict[int, str]]:

@@ -10,8 +10,8 @@ TASKS = Family(
         "ant": "ees_mpi.tasks.paper_robots:Ant",
         "mujoco": "ees_mpi.tasks.mujoco.task:Mujoco",
         "gymnasium": "ees_mpi.tasks.gymnasium.task:Gymnasium",
-        "custom": "ees_mpi.tasks.custom:CustomTask",
-        "function": "ees_mpi.tasks.function:Function",
-        "own_loop": "ees_mpi.tasks.own_loop:OwnLoop",
+        "custom": "ees_mpi.tasks.own:CustomTask",
+        "function": "ees_mpi.tasks.own:Function",
+        "own_loop": "ees_mpi.tasks.own:OwnLoop",
     },
 )

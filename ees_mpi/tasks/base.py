@@ -1,13 +1,165 @@
-"""What all tasks have, and what a task or a network of the user needs."""
+"""What all tasks have, what they open, and what a task or a network of the user needs.
 
-from typing import Protocol, Self
+Letters in shapes: N individuals, B numbers of a behaviour, O observations, A actions, D parameters.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi.arrays import Floats, Singles
-from ees_mpi.registry import Part
-from ees_mpi.tasks.rollouts import BatchRollouts, Drawable, Limbed, Rollouts, Say, View, Walker
+from ees_mpi.errors import ConfigError
+from ees_mpi.generation import Batch, Outcome
+from ees_mpi.registry import Count, Part, key
+
+Pixels = NDArray[np.uint8]  # [height, width, 3]
+Say = Callable[[str], None]  # prints a line for the user
+
+# Keys of the config that several tasks have.
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Deterministic = Annotated[bool, key("Whether rollouts repeat bit by bit; false: `verify` leaves them out.")]
+OnError = Annotated[
+    Literal["stop", "invalid"],
+    key("What an exception in your code does: it ends the run, or the individual counts as invalid."),
+]
+RolloutCount = Annotated[
+    Count, key("The rollouts of an individual, each with its own seed; its outcome is their mean.", "rollouts")
+]
+Terminate = Annotated[Literal["never", "environment"], key("Whether the environment may end a rollout early (a fall).")]
+ResetSeed = Annotated[
+    Annotated[int, msgspec.Meta(ge=0)] | None, key("The seed of every rollout's start; not set: the run's seed.")
+]
+Axes = Annotated[
+    Annotated[int, msgspec.Meta(ge=0)] | None,
+    key("How many of the last numbers of the behaviour are a place; not set: all of them, if there are one or two."),
+]
+START = (
+    "The starts of rollouts. fixed: always the same, the first that of reset_seed; common: new in each generation, "
+    "the same for all individuals; own: new in each generation for each antithetic pair"
+)
+Starts = Annotated[Literal["own", "common", "fixed"], key(f"{START}.")]
+StartsOrNone = Annotated[
+    Literal["own", "common", "fixed"] | None,
+    key(f"{START}; not set: one rollout as fixed, several as common."),
+]
+
+
+class Closable(Protocol):
+    """Holds resources, which `close` releases: a physics client, an environment, the memory of a GPU."""
+
+    def close(self) -> None: ...
+
+
+class Rollouts(Closable, Protocol):
+    """Evaluates individuals, one at a time. The outcome depends on the arguments only, never on earlier rollouts."""
+
+    def evaluate(
+        self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
+    ) -> Outcome:
+        """Roll out one individual; `observe`: also return the sums of its observations."""
+
+
+@runtime_checkable
+class RowsRollouts(Rollouts, Protocol):
+    """Evaluates several individuals in one call on a CPU. Their bits may depend on the other rows of the call.
+
+    So the rows of a call are fixed by index: individuals k * rows to (k + 1) * rows - 1, and the mean alone.
+    """
+
+    rows: int  # individuals in a call, at most
+
+    def evaluate_rows(self, index: Sequence[int], parameters: Singles) -> list[Outcome]:
+        """Roll out individuals [n, D]; return their outcomes in this order."""
+
+
+class BatchRollouts(Closable, Protocol):
+    """Evaluates many individuals at once, on a GPU; see `Task.repeats_on_gpu`."""
+
+    capacity: int  # individuals at once; a larger batch is evaluated in several passes
+
+    def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
+        """Roll out all individuals of a batch; return their outcomes in the order of the batch."""
+
+
+@dataclass(frozen=True)
+class View:
+    """The size of a film's pictures in pixels; robots, which return their limbs, do not need it."""
+
+    width: int = 320
+    height: int = 240
+
+
+@runtime_checkable
+class Placed(Rollouts, Protocol):
+    """An evaluator that says where a rollout is, so that the trails of several rollouts can be drawn together."""
+
+    on_step: Callable[[int], None] | None  # called with the number of finished steps, from 0 on
+    step_seconds: float  # simulated seconds of one step
+
+    def place(self) -> tuple[float, ...]:
+        """Return the present position of the robot, as its behaviour counts it; empty if the task has none."""
+
+
+class Drawable(Placed, Protocol):
+    """An evaluator that draws itself: its outcomes have the same bits as those of `Task.open`."""
+
+    def picture(self) -> Pixels:
+        """Draw the present moment; its size may differ from the requested one."""
+
+
+@runtime_checkable
+class Limbed(Placed, Protocol):
+    """An evaluator of a robot that returns its limbs. Robots are drawn from them, all in one scene."""
+
+    def limbs(self) -> Floats:
+        """Return the limbs at the present moment, [n, 7]: both ends of the axis of a capsule, and its radius."""
+
+
+class Walker(Closable, Protocol):
+    """A robot that is controlled step by step. MAML learns from it."""
+
+    @property
+    def position(self) -> Sequence[float]: ...  # [B]; the behaviour is the final position
+
+    def reset(self) -> Singles:
+        """Return to the start, always the same one, and observe."""
+
+    def step(self, action: Singles) -> tuple[Singles, bool]:
+        """Act for one time step; return the observation and whether the rollout has ended."""
+
+
+@dataclass(frozen=True)
+class Walked:
+    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
+
+    observations: Any  # [N, R, T, O], normalised and clipped
+    actions: Any  # [N, R, T, A], before the robot clips them
+    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
+    length: Any  # [N, R]
+    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
+
+
+class NoisyWalks(Closable, Protocol):
+    """Robots on a GPU that walk with noisy actions, all at once. MAML learns from them."""
+
+    device: str  # as torch names it
+
+    def walk(
+        self,
+        parameters: Any,
+        stds: Any,
+        noise: Singles,
+        sampled: NDArray[np.bool_],
+        statistics: tuple[Floats, Floats],
+    ) -> Walked:
+        """Roll out policies [N, D] with action noise [N, R, T, A] times stds [N, A]; see `Walked` for the results.
+
+        parameters, stds: on the device; sampled: [N, R]; statistics: mean and standard deviation of the observations
+        """
 
 
 class PolicyPlugin(Protocol):
@@ -100,10 +252,6 @@ class Task(Part, frozen=True):
     def common_starts(self) -> bool:  # whether the config says that all individuals of a generation share their starts
         return self.starts in ("common", "fixed")
 
-    def starting_with(self, reset_seed: int) -> Self:
-        """Return the same task with another seed for the start of its rollouts."""
-        return msgspec.structs.replace(self, reset_seed=reset_seed)
-
     # Rollouts on a GPU: `run.evaluators`; `commands.verify`.
     repeats_on_gpu = False  # whether it can also be repeated bit by bit on the same kind of GPU
 
@@ -128,12 +276,11 @@ class Task(Part, frozen=True):
     def observation_share(self) -> float:  # the share of rollouts that feed the observation statistics
         return 0.0
 
-    def observing(self, share: float) -> Self:
-        """Return the task of a new run that sets no `observation_share`; `share`: that of about ten rollouts."""
-        return self
+    observes_ten = False  # whether about ten rollouts of a generation feed them in a new run that sets no share
 
     # The config and the run file: `config`, `run.arrays`, `run.start`; names for users: `commands.info`.
     engine = ""  # the name of the physics engine, if the task has a choice of engines; else empty
+    in_program = False  # whether only the user's own program can evaluate it, and no command
 
     @property
     def sizes_known(self) -> bool:  # False: the task must be opened to know its numbers of parameters and so on
@@ -146,10 +293,6 @@ class Task(Part, frozen=True):
     @property
     def own_code(self) -> str:  # the user's code that a rollout runs, with its key; empty: none
         return ""
-
-    @property
-    def in_program(self) -> bool:  # whether only the user's own program can evaluate it, and no command
-        return False
 
     @property
     def label(self) -> str:  # the name that users know: an environment's, a function's; empty: the registered name
@@ -196,3 +339,10 @@ class Task(Part, frozen=True):
     def walker(self, seed: int) -> Walker | None:
         """Return a robot that is controlled step by step; None unless the task is walkable."""
         return None
+
+
+def place_numbers(axes: int | None, numbers: int) -> int:
+    """Return how many of the last numbers of a behaviour are a place; `axes`: the key, `numbers`: all of them."""
+    if axes is not None and axes > numbers:
+        raise ConfigError(f"task.axes: the behaviour has {numbers} numbers; expected 0 to {numbers}, got {axes}")
+    return axes if axes is not None else numbers if numbers <= 2 else 0

@@ -6,27 +6,27 @@ same start. The fitness of standard ES is the final x.
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ees_mpi.arrays import Floats, Singles
-from ees_mpi.errors import ConfigError, located
+from ees_mpi.errors import ConfigError, EesError, PluginError, located
 from ees_mpi.generation import Outcome
 from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
 from ees_mpi.registry import Count, key
-from ees_mpi.registry.plugins import once
-from ees_mpi.tasks.base import Policy, Task
-from ees_mpi.tasks.keys import Deterministic, ResetSeed, RolloutCount, Share, Starts, Terminate
-from ees_mpi.tasks.plugin_policy import CheckedPolicy
-from ees_mpi.tasks.rollouts import BatchRollouts, NoisyWalks, Say, View, Walker
+from ees_mpi.registry.plugins import calling, make, once
+from ees_mpi.tasks import base
+from ees_mpi.tasks.base import BatchRollouts, NoisyWalks, Policy, Say, Task, View, Walker
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
 FASTEST = 75.0  # m/s, from one action to the next
 FASTEST_COORDINATE = 3000.0  # m/s or rad/s, of a joint
+POLICY = "task.policy"
 SIDES = {"right": 0.0, "left": 180.0, "up": 90.0, "down": -90.0}  # degrees
 
 
@@ -78,15 +78,15 @@ class PolicyTask(Task, frozen=True):
     policy: Annotated[str | None, key("Your own network, as package.module:Policy.")] = None
     policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
-    reset_seed: ResetSeed = None
+    reset_seed: base.ResetSeed = None
     observation_share: Annotated[
-        Share, key("The share of rollouts that feed the normaliser; gymnasium: at least ten, if not set.", "share")
+        base.Share, key("The share of rollouts that feed the normaliser; gymnasium: at least ten, if not set.", "share")
     ] = 0.01
     observation_clip: Annotated[float, key("The limit of normalised observations; 0: none.", ge=0, le=1e30)] = CLIP
     behavior_steps: Annotated[
         tuple[Count, ...], key("The steps at which the behaviour is recorded; empty: the last one.", "steps")
     ] = ()
-    deterministic: Deterministic = True
+    deterministic: base.Deterministic = True
 
     def __post_init__(self) -> None:
         marks = self.behavior_steps
@@ -112,7 +112,7 @@ class PolicyTask(Task, frozen=True):
 
     @property
     def own_code(self) -> str:
-        return f"task.policy {self.policy}" if self.policy else ""
+        return f"{POLICY} {self.policy}" if self.policy else ""
 
     @property
     def parameters(self) -> int:
@@ -132,17 +132,62 @@ class PolicyTask(Task, frozen=True):
         """Return the network that evaluates individuals."""
         if self.policy:
             settings = self.policy_settings or {}
-            return CheckedPolicy(self.policy, self.layers[0], self.layers[-1], settings, self.observation_clip)
+            return OwnPolicy(self.policy, self.layers[0], self.layers[-1], settings, self.observation_clip)
         return MLP(self.layers, self.observation_clip, self.activation, self.action_scale, self.action_shift)
 
     def check(self) -> None:
         """Raise a ConfigError if the user's own network cannot act, or actions are scaled by too many numbers."""
-        if self.policy and isinstance(network := self.network(), CheckedPolicy):
-            network.check()
+        if self.policy:
+            network = self.network()
+            network.load(network.initial(np.random.default_rng(0)))
+            network.act(np.zeros(self.layers[0], np.float32))
         for name, numbers in (("action_scale", self.action_scale), ("action_shift", self.action_shift)):
             if len(numbers) > 1 and len(numbers) != self.layers[-1]:
                 expected = f"expected one number, or one for each of the {self.layers[-1]} actions"
                 raise ConfigError(f"task.{name}: {expected}; got {len(numbers)}")
+
+
+class OwnPolicy:
+    """Gives normalised observations to a policy of the user, which has no `normalise`, and checks its actions.
+
+    `Policy(observations, actions, **task.policy_settings)` has the members of `tasks.base.PolicyPlugin`. See
+    `jobs/examples/own_policy.py`.
+    """
+
+    def __init__(self, path: str, observations: int, actions: int, settings: Mapping[str, Any], clip: float):
+        sizes = {"observations": int(observations), "actions": int(actions)}
+        self._policy = make(path, POLICY, "count initial load act", settings, **sizes)
+        self._code, self._act, self._actions = f"{POLICY} {path}", self._policy.act, int(actions)
+        self._clip, self.count = clip or np.inf, int(self._policy.count)
+        self.normalise(np.zeros(observations), np.ones(observations))
+
+    def initial(self, generator: np.random.Generator) -> Singles:
+        with calling(self._code, "initial()"):
+            first = np.asarray(self._policy.initial(generator), np.float32)
+        if first.shape != (self.count,):
+            raise self._error(f"initial() returned the shape {first.shape}; expected ({self.count},), its count")
+        return first
+
+    def load(self, flat: Singles) -> None:
+        self._policy.load(flat)
+
+    def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
+        self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))
+
+    def act(self, observation: Singles) -> Singles:
+        seen = np.clip((np.asarray(observation, np.float32) - self._mean) / self._std, -self._clip, self._clip)
+        try:
+            action = np.asarray(self._act(seen), np.float32)
+        except EesError:
+            raise
+        except Exception as error:  # of a list or tensor of the user
+            raise self._error(f"act() returned no vector of numbers: {error}") from None
+        if action.shape != (self._actions,):
+            raise self._error(f"act() returned the shape {action.shape}; expected ({self._actions},)")
+        return action
+
+    def _error(self, message: str) -> PluginError:
+        return PluginError(f"{self._code}: {message}")
 
 
 class WalkingTask(PolicyTask, frozen=True):
@@ -151,10 +196,10 @@ class WalkingTask(PolicyTask, frozen=True):
     A subclass defines `axes`, `layers` and `_engine`. An engine is imported only when a robot is made.
     """
 
-    terminate: Terminate = "never"
+    terminate: base.Terminate = "never"
     direction: Annotated[float, key("The direction in which distance is fitness, from +x towards +y.", "degrees")] = 0.0
-    rollouts: RolloutCount = 1
-    starts: Starts = "fixed"
+    rollouts: base.RolloutCount = 1
+    starts: base.Starts = "fixed"
 
     walkable = True
 
@@ -163,7 +208,8 @@ class WalkingTask(PolicyTask, frozen=True):
         if across(self.direction, self.axes):
             raise ValueError(f"task.direction: this robot moves along x only; expected 0 or 180, got {self.direction}")
 
-    def _engine(self) -> "Engine":
+    def _engine(self) -> Any:
+        """Return the maker of robots: the engine of Bullet, or that of MuJoCo."""
         raise NotImplementedError
 
     def axes_of(self, behavior_dim: int) -> int:
@@ -188,7 +234,7 @@ class WalkingTask(PolicyTask, frozen=True):
         self._engine().check()
         super().check()
 
-    def walker(self, seed: int) -> "WalkingRobot":
+    def walker(self, seed: int) -> "CheckedWalker":
         """Return the robot on the CPU, controlled step by step."""
         return self._engine().walker(self.start_seed(seed))
 
@@ -215,28 +261,12 @@ class CheckedWalker(Walker, Protocol):
     """A robot or environment that is controlled step by step, and reports unstable physics."""
 
     @property
+    def step_seconds(self) -> float: ...  # simulated seconds of one step
+    @property
     def finite(self) -> bool: ...  # whether the physics is finite; if not, the rollout is invalid
 
     def reseed(self, seed: int) -> None:
         """Begin all further rollouts at the start of this seed."""
-
-
-class WalkingRobot(CheckedWalker, Protocol):
-    """A robot of an engine."""
-
-    @property
-    def step_seconds(self) -> float: ...  # simulated seconds of one step
-    def limbs(self) -> Floats: ...  # see `tasks.rollouts.Limbed`
-
-
-class Engine(Protocol):
-    """Makes the robot of a task. The last two methods are called only if `lacks_for_gpu` returns nothing."""
-
-    def check(self) -> None: ...  # raises MissingExtra or ConfigError if the engine cannot work
-    def walker(self, seed: int) -> WalkingRobot: ...
-    def lacks_for_gpu(self) -> str: ...
-    def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts: ...
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks: ...
 
 
 class Rollouts:
@@ -244,6 +274,7 @@ class Rollouts:
 
     def __init__(self, task: PolicyTask, robot: CheckedWalker):
         self._task, self._robot, self._policy = task, robot, task.network()
+        self.step_seconds = robot.step_seconds
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
 
     def evaluate(
@@ -303,6 +334,6 @@ class Rollouts:
 class RobotRollouts(Rollouts):
     """Rollouts of a robot whose limbs can be drawn."""
 
-    def __init__(self, task: WalkingTask, robot: WalkingRobot):
+    def __init__(self, task: WalkingTask, robot: Any):
         super().__init__(task, robot)
-        self.step_seconds, self.limbs = robot.step_seconds, robot.limbs
+        self.limbs = robot.limbs

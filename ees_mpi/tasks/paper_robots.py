@@ -6,15 +6,15 @@ Gajewski et al. 2019, sections 5.2 and 5.3. `behavior_steps` adds the positions 
     mujoco   the same robots rebuilt in MuJoCo with the numbers that Bullet uses ("Bullet replica"): on CPUs or a GPU
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
 from ees_mpi.registry import key, loaded
-from ees_mpi.tasks.locomotion import Engine, WalkingTask
+from ees_mpi.tasks.locomotion import WalkingTask
 
 ENGINES = {
-    "bullet": "ees_mpi.tasks.bullet.engine:BulletEngine",
+    "bullet": "ees_mpi.tasks.bullet.robots:BulletEngine",
     "mujoco": "ees_mpi.tasks.mujoco.replica.robots:replica_engine",
 }
 ENGINE_LABELS = {"bullet": "Bullet", "mujoco": "Bullet replica in MuJoCo"}
@@ -48,7 +48,7 @@ class PaperRobot(WalkingTask, frozen=True):
     def layers(self) -> tuple[int, ...]:
         return (self.sizes[0], *self.hidden, self.sizes[1])
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> Any:
         return loaded(ENGINES[self.engine])(self)
 
 

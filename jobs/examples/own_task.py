@@ -3,7 +3,7 @@
     ees-mpi train jobs/examples/own_task.toml --out throw.h5        (in the folder that holds `jobs`)
 
 A task needs `parameters`, `behavior_dim`, `initial` and `open`. `open` returns something with the
-members of `ees_mpi.tasks.rollouts.Rollouts`; here the task itself has them.
+members of `ees_mpi.tasks.base.Rollouts`; here the task itself has them.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.generation import Outcome
-from ees_mpi.tasks.rollouts import Rollouts
+from ees_mpi.tasks.base import Rollouts
 
 
 class Throw:

@@ -97,7 +97,7 @@ def compare(folder: Path) -> None:
         actions = np.stack([network.act(row).clip(-2, 2) for row in observations()])
         line = f"{name}: actions differ by {np.abs(actions - expected[f'{name}_actions']).max():.2g}"
         if not stats:
-            evaluators = [task.starting_with(start).open(0) for start in STARTS]  # type: ignore[attr-defined]
+            evaluators = [task.open(start) for start in STARTS]  # type: ignore[attr-defined]
             given = policy.parameters, np.zeros(3), np.ones(3), False
             returns = [evaluator.evaluate(0, *given).fitness for evaluator in evaluators]
             line += f", returns by {np.abs(returns - expected[f'{name}_returns']).max():.2g}"

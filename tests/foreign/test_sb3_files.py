@@ -50,7 +50,7 @@ def test_a_real_model_acts_and_scores_as_stable_baselines_recorded(name: str) ->
         recorded, returns = file[f"{name}_actions"], file[f"{name}_returns"]
     np.testing.assert_allclose(actions(policy, task, observations()).clip(-2, 2), recorded, atol=1e-5)
     words = (0, policy.parameters, np.zeros(3), np.ones(3), False)
-    found = [task.starting_with(start).open(0).evaluate(*words).fitness for start in range(5)]
+    found = [task.open(start).evaluate(*words).fitness for start in range(5)]
     np.testing.assert_allclose(found, returns, atol=1e-3)
 
 

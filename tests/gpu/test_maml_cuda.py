@@ -15,7 +15,7 @@ from ees_mpi.maml.rollouts import Pairs, TaskRollouts, theta_of
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.file import open_run
 from ees_mpi.run.parts import first_state, open_parts
-from ees_mpi.tasks.mujoco.gpu import lacking
+from ees_mpi.tasks.mujoco.engine import lacking
 
 pytestmark = [
     pytest.mark.gpu,

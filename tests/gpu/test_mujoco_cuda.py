@@ -22,7 +22,7 @@ from ees_mpi.errors import TaskError
 from ees_mpi.generation import Batch, Outcome
 from ees_mpi.ranks import call
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.gpu import lacking
+from ees_mpi.tasks.mujoco.engine import lacking
 from ees_mpi.tasks.mujoco.replica import robots
 from ees_mpi.tasks.mujoco.replica.robots import replica_model
 

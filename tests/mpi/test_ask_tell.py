@@ -122,7 +122,7 @@ def test_a_loop_with_several_starts_has_the_bits_of_train(tmp_path: Path) -> Non
         with ees_mpi.Strategy(first, config=sections, rollouts=2, starts="own", record=out) as es:
             for _ in range(3):
                 places = [
-                    [task.starting_with(seed).open(0).evaluate(0, one, zero, zero + 1, False).behavior for seed in own]
+                    [task.open(seed).evaluate(0, one, zero, zero + 1, False).behavior for seed in own]
                     for one, own in zip(es.ask(), es.seeds.tolist(), strict=True)
                 ]
                 es.tell(places)

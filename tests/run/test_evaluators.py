@@ -12,7 +12,7 @@ from support.run_files import assert_same_bits, edited
 
 from ees_mpi import open_run
 from ees_mpi.ranks import gpus
-from ees_mpi.tasks.custom import CustomTask
+from ees_mpi.tasks.own import CustomTask
 
 
 def train(out: Path, *settings: str, gpus: str = "GPU-a", **more: Any) -> CompletedProcess[str]:

@@ -14,8 +14,8 @@ from ees_mpi.analysis.figures.positions import starts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.numbers.heritability import facts, heritability, places_of
 from ees_mpi.run.parts import starts_of
-from ees_mpi.tasks.custom import CustomTask
-from ees_mpi.tasks.rollouts import View
+from ees_mpi.tasks.base import View
+from ees_mpi.tasks.own import CustomTask
 
 OWN = """
 task = {{ name = "{name}", {key} = "support.random_parts:{code}", {more} }}
@@ -77,7 +77,7 @@ def test_an_environment_with_random_starts_has_the_same_bits_on_two_ranks(tmp_pa
     with ees_mpi.open_run(one) as run:
         task, z, statistics = run.config.task, run.individual(1, 2), run.observation_statistics(1)
         for place, seed in enumerate(starts_of(run.config).seeds(1, 8)[2].tolist()):
-            alone = task.starting_with(seed).open(0).evaluate(0, z, *statistics, False)
+            alone = task.open(seed).evaluate(0, z, *statistics, False)
             np.testing.assert_array_equal(run["behavior_by_start"][1, 2, place], alone.behavior)
 
 

@@ -51,7 +51,7 @@ def test_outcomes_are_means_over_the_starts_and_the_file_keeps_each(robot: str, 
         assert run["observation_count"][1] == 4 * 8
         z, statistics = run.individual(1, 2), run.observation_statistics(1)
         for place, seed in enumerate(starts_of(run.config).seeds(1, 4)[2].tolist()):
-            alone = task.starting_with(seed).open(0).evaluate(0, z, *statistics, False)
+            alone = task.open(seed).evaluate(0, z, *statistics, False)
             np.testing.assert_array_equal(by_start[1, 2, place], alone.behavior)
     assert "the same bits" in done("verify", out).stdout
     assert "the same states" in done("verify", out, "--updates").stdout

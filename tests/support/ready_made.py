@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.policies import MLP
 from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
-from ees_mpi.tasks.silence import silence
+from ees_mpi.terminal import silence
 
 READY_MADE: dict[type[Robot], str] = {BulletCheetah: "HalfCheetahBulletEnv-v0", BulletAnt: "AntBulletEnv-v0"}
 

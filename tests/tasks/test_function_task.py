@@ -9,7 +9,7 @@ from support.program import done, forget_modules
 
 import ees_mpi
 from ees_mpi.run.evaluators import calls_of
-from ees_mpi.tasks.function import ROWS
+from ees_mpi.tasks.own import ROWS
 
 SMALL = {"population.size": 2 * ROWS + 10, "run.generations": 3, "noise.size": 5000, "run.fsync": False}
 PARTS = {"population": {"name": "normal", "std": 0.02}, "objective": {"name": "maxent"}}
@@ -64,10 +64,10 @@ def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals() -> No
     [
         ("z", r"a behaviour of shape \(3,\) and a fitness of shape \(\); expected \(2,\) and \(\)"),
         ("1 / 0", r"f\(\) raised ZeroDivisionError"),
-        ("(z[:2], 'a')", r"returned .*'a'\); expected a behaviour of shape \(2,\), or .*, not None, texts"),
-        ("np.array(['1', z[0]], object)", r"or a behaviour and a fitness: .* NaN marks a failed rollout"),
-        ("[None, z[0]]", r"returned \[None, .*\]; expected a behaviour of shape \(2,\), or .*None"),
-        ("([1.0], 2.0, 3.0)", r"returned \(\[1.0\], 2.0, 3.0\); expected a behaviour of shape"),
+        (
+            "(z[:2], 'a')",
+            r"what f\(\) returned raised TypeError: real numbers are needed, not None, texts",
+        ),
     ],
 )
 def test_a_faulty_function_is_refused_early(text: str, message: str) -> None:

@@ -15,11 +15,12 @@ import numpy as np
 
 from ees_mpi.generation import Batch
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.buffers import Buffers, measured_buffers
-from ees_mpi.tasks.mujoco.gpu import Toolkit, lacking, toolkit
+from ees_mpi.tasks.mujoco.engine import lacking, toolkit
 from ees_mpi.tasks.mujoco.gpu_robots import GpuSetup, Recorder
 from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts
+from ees_mpi.tasks.mujoco.physics import Buffers, measured_buffers
 from ees_mpi.tasks.mujoco.replica.robots import replica_model
+from ees_mpi.tasks.mujoco.robot_model import Toolkit
 
 TABLE = 1 << 26
 STD = 0.02

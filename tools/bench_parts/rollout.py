@@ -15,7 +15,7 @@ import numpy as np
 from ees_mpi.policies import HIDDEN, MLP
 from ees_mpi.tasks.bullet.robots import BulletAnt, BulletCheetah, Robot
 from ees_mpi.tasks.bullet.world import pybullet
-from ees_mpi.tasks.silence import silence
+from ees_mpi.terminal import silence
 
 ROBOTS: dict[type[Robot], str] = {BulletCheetah: "HalfCheetahBulletEnv-v0", BulletAnt: "AntBulletEnv-v0"}
 SEED = 1

@@ -85,11 +85,6 @@ def behavior_of(task: Any) -> Behavior:
     return named[name]
 
 
-def _means(rows: list[list[float]]) -> list[float]:
-    """Return the means of the columns of some rows."""
-    return [sum(column) / len(column) for column in zip(*rows, strict=True)]
-
-
 def chosen_of(inside: str) -> list[int]:
     """Return the numbers in the brackets of final_observation; none: all of the observation."""
     try:

@@ -1,26 +1,111 @@
-"""Rollouts in an environment of Gymnasium: step by step, of whole individuals, and in front of a camera.
+"""Environments of Gymnasium, and rollouts in them: step by step, of whole individuals, and in front of a camera.
 
 Environments draw themselves. MuJoCo needs no screen if the machine has EGL or OSMesa.
 """
 
+import ctypes.util
+import importlib.util
 import math
+import os
+import re
+import sys
+import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ees_mpi.arrays import Singles
-from ees_mpi.errors import EesError, MissingExtra
-from ees_mpi.registry.plugins import calling
-from ees_mpi.tasks.gymnasium.behaviors import Rollout
-from ees_mpi.tasks.gymnasium.environments import flattened, was_reset_by_mujoco
+from ees_mpi.errors import ConfigError, EesError, MissingExtra, PluginError, optional
+from ees_mpi.registry import flat, leaves, require
+from ees_mpi.registry.plugins import calling, failed, import_module
+from ees_mpi.tasks.base import Pixels, View
+from ees_mpi.tasks.gymnasium.behaviors import Behavior, Rollout
 from ees_mpi.tasks.locomotion import PolicyTask, Rollouts
-from ees_mpi.tasks.rollouts import Pixels
-from ees_mpi.tasks.screen import cannot_draw, draw_without_a_screen, drawn
-from ees_mpi.tasks.silence import silence
+from ees_mpi.tasks.mujoco.robot_model import library as silent_mujoco
+from ees_mpi.terminal import silence
 
-Position = Callable[[Rollout], tuple[float, ...]]
 FPS = 30  # of an environment that does not define its own
+Drawn = TypeVar("Drawn")
+HINT = "without a screen, MuJoCo needs a library (Debian: libegl1 or libosmesa6)"
+
+
+def library() -> Any:
+    """Import Gymnasium, register our environments and silence MuJoCo; raise MissingExtra if Gymnasium is missing."""
+    missing = "task gymnasium needs Gymnasium: pip install 'ees_mpi[bullet]' or '[mujoco]'"
+    gymnasium = optional("gymnasium", missing)
+    import ees_mpi.tasks.bullet.registration  # noqa: F401  (registers our environments)
+
+    if importlib.util.find_spec("mujoco"):
+        silent_mujoco()
+    return gymnasium
+
+
+def is_known(env: str) -> bool:
+    """Return whether an environment is Gymnasium's own, or ours."""
+    entry = getattr(library().registry.get(env), "entry_point", "")
+    return isinstance(entry, str) and entry.startswith(("gymnasium.envs.", "ees_mpi."))
+
+
+def make(env: str, settings: dict[str, Any], **more: Any) -> Any:
+    """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
+    if ":" in env:
+        require(env, "task.env")  # Gymnasium imports a module that is named before a colon
+    gymnasium = library()
+    if not is_known(env):
+        require(env, "task.env")
+    for place, value in flat(settings, "task.env_settings."):
+        for _, leaf in leaves(value):
+            if not isinstance(leaf, (bool, int, float)):
+                require(leaf if isinstance(leaf, str) else env, place)
+    if ":" in env:
+        import_module(env.partition(":")[0], env, "task.env")  # also beside the config file
+    try:
+        with warnings.catch_warnings(), silence():  # Gymnasium warns about newer versions and deprecated models
+            warnings.simplefilter("ignore")
+            return gymnasium.make(env, **{**settings, **more})
+    except gymnasium.error.DependencyNotInstalled as error:
+        raise MissingExtra(f"task.env {env!r}: {error}") from None
+    except gymnasium.error.UnregisteredEnv as error:
+        hint = f"An environment of your own or of another package needs its module in front: module:{env}"
+        if ":" in env:
+            hint = f"The module {env.partition(':')[0]} was imported and does not register it"
+        raise ConfigError(f"task.env {env!r}: {error} {hint}") from None
+    except (gymnasium.error.Error, ImportError, TypeError) as error:
+        if "render_mode" in more and "render_mode" in str(error):  # of an environment without this argument
+            raise ConfigError(f"task.env {env!r} cannot be drawn: it takes no render_mode") from None
+        raise ConfigError(f"task.env {env!r} cannot be made: {error}") from None
+    except (Exception, SystemExit) as error:
+        if isinstance(error, AttributeError) and "render_mode" in more:
+            raise  # the error of MuJoCo if a library for drawing is missing; `film` reports it
+        raise ConfigError(str(failed(f"task.env {env}", "__init__()", error))) from error
+
+
+def flattened(env: str, observation: Any, shape: tuple[int, ...]) -> Singles:
+    """Return an observation as a flat vector; raise a PluginError if its size is not that of the space."""
+    row = np.asarray(observation, np.float32).reshape(-1)
+    if row.size != math.prod(shape):
+        got = np.shape(observation)
+        hint = "; does reset() return (observation, info)?" if got == shape[1:] else ""  # got: one row of it
+        raise PluginError(f"task.env {env}: an observation has the shape {got}; expected {shape}{hint}")
+    return row
+
+
+def was_reset_by_mujoco(env: Any) -> bool:
+    """Return whether MuJoCo reset the robot during the rollout, because its state was not finite."""
+    warnings_seen = getattr(getattr(env.unwrapped, "data", None), "warning", None)
+    if warnings_seen is None:
+        return False
+    from mujoco import mjtWarning
+
+    bad = (mjtWarning.mjWARN_BADQPOS, mjtWarning.mjWARN_BADQVEL, mjtWarning.mjWARN_BADQACC)
+    return any(warnings_seen[kind].number for kind in bad)
+
+
+def picture_size(env: str, view: View) -> dict[str, int]:
+    """Return the arguments that set the size of pictures; only MuJoCo's environments have them."""
+    spec = library().registry.get(env)
+    return {"width": view.width, "height": view.height} if "mujoco" in str(getattr(spec, "entry_point", "")) else {}
 
 
 class EnvironmentWalker:
@@ -29,9 +114,10 @@ class EnvironmentWalker:
     It is always reset with `seed`. Its position is the behaviour of the rollout up to now.
     """
 
-    def __init__(self, env: Any, name: str, seed: int, behavior: Position, dim: int, terminates: bool):
+    def __init__(self, env: Any, name: str, seed: int, behavior: Behavior, dim: int, terminates: bool):
         self.env, self.name, self.seed = env, name, seed
         self._behavior, self._dim, self._terminates = behavior, dim, terminates
+        self.step_seconds = 1.0 / float(env.metadata.get("render_fps") or FPS)
         space, self._observed = self.env.action_space, self.env.observation_space.shape
         self.discrete = not hasattr(space, "low")
         if not self.discrete:
@@ -42,7 +128,7 @@ class EnvironmentWalker:
         """Return the present behaviour; NaN if the rollout is not finite."""
         if not self.finite:
             return (math.nan,) * self._dim
-        return self._behavior(self.rollout)
+        return tuple(self._behavior(self.rollout))
 
     @property
     def finite(self) -> bool:
@@ -84,7 +170,6 @@ class EnvironmentRollouts(Rollouts):
     def __init__(self, task: PolicyTask, walker: EnvironmentWalker):
         self._walker, self._axes = walker, task.axes
         super().__init__(task, walker)
-        self.step_seconds = 1.0 / float(self._walker.env.metadata.get("render_fps") or FPS)
 
     def place(self) -> tuple[float, ...]:
         """Return the place up to now; empty if the behaviour is none, or says nothing about so short a rollout."""
@@ -140,3 +225,29 @@ class EnvironmentFilm(EnvironmentRollouts):
         if viewer is not None:
             viewer.cam.lookat[:2] = env.unwrapped.data.xpos[1][:2]  # body 0 is the world
         return np.asarray(env.render())
+
+
+def draw_without_a_screen() -> None:
+    """Set MUJOCO_GL to a renderer that needs no screen, if the machine has one and the user has not set it."""
+    if {"DISPLAY", "MUJOCO_GL"} & os.environ.keys():
+        return
+    renderers = [name for library, name in (("EGL", "egl"), ("OSMesa", "osmesa")) if ctypes.util.find_library(library)]
+    if renderers:
+        os.environ["MUJOCO_GL"] = renderers[0]
+        for name in [name for name in sys.modules if re.fullmatch(r"mujoco\..*gl_context", name)]:
+            importlib.reload(sys.modules[name])  # they read the variable when they are imported
+
+
+def drawn(draw: Callable[[], Drawn], problem: str) -> Drawn:
+    """Return the result of `draw`; raise MissingExtra if it fails. `problem`: what cannot be drawn."""
+    try:
+        return draw()
+    except Exception as error:  # renderers raise many kinds of errors without a screen, a library or a driver
+        failure = f"{type(error).__name__}: {error}"
+    # Outside of the handler: an incomplete renderer raises another error when it is deleted.
+    raise cannot_draw(problem, failure)
+
+
+def cannot_draw(problem: str, reason: str) -> MissingExtra:
+    """Return the error of a machine that cannot draw."""
+    return MissingExtra(f"{problem} on this machine ({' '.join(reason.split())}); {HINT}")

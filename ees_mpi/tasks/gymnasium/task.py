@@ -9,15 +9,22 @@ import numpy as np
 from ees_mpi.errors import ConfigError, before_rollouts
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import calling, once
+from ees_mpi.tasks import base
+from ees_mpi.tasks.base import Drawable, View
 from ees_mpi.tasks.gymnasium.behaviors import Rollout, behavior_of, numbers, parts_of
-from ees_mpi.tasks.gymnasium.environments import flattened, is_known, library, make, picture_size
-from ees_mpi.tasks.gymnasium.rollouts import EnvironmentFilm, EnvironmentRollouts, EnvironmentWalker
-from ees_mpi.tasks.keys import Axes, OnError, RolloutCount, StartsOrNone, Terminate, place_numbers
+from ees_mpi.tasks.gymnasium.rollouts import (
+    EnvironmentFilm,
+    EnvironmentRollouts,
+    EnvironmentWalker,
+    is_known,
+    library,
+    make,
+    picture_size,
+)
 from ees_mpi.tasks.locomotion import PolicyTask
-from ees_mpi.tasks.rollouts import Drawable, View
 
-DRY_STEPS = 3  # of the rollout that finds the size of the behaviour
-MAX_DRY_STEPS = 10_000  # steps of it, for a function of the user
+DRY_STEPS = 3  # of the rollout, with actions near 0, that finds the size of the behaviour
+MAX_DRY_STEPS = 10_000  # of it, for a function of the user, which may need a whole rollout
 SHAPING = ("env", "env_settings", "behavior", "steps", "behavior_steps", "terminate")
 PLACES = ("final_x", "final_xy")  # behaviours that are positions of a body
 
@@ -39,13 +46,14 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
     direction: Annotated[
         float, key("The direction in which distance is fitness, from the first number to the second.", "degrees")
     ] = 0.0
-    terminate: Terminate = "environment"
+    terminate: base.Terminate = "environment"
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
-    on_error: OnError = "stop"
-    rollouts: RolloutCount = 1
-    starts: StartsOrNone = None
-    place: Axes = msgspec.field(default=None, name="axes")
+    on_error: base.OnError = "stop"
+    rollouts: base.RolloutCount = 1
+    starts: base.StartsOrNone = None
+    place: base.Axes = msgspec.field(default=None, name="axes")
 
+    observes_ten = True
     sizes_known = False
 
     @property
@@ -65,7 +73,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
 
     def axes_of(self, behavior_dim: int) -> int:
         """Return the key `axes`, or all numbers of one record if there are one or two."""
-        return place_numbers(self.place, behavior_dim // len(self.marks))
+        return base.place_numbers(self.place, behavior_dim // len(self.marks))
 
     @property
     def begins_at_origin(self) -> bool:
@@ -140,10 +148,6 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         """Return the same task with the distance of the behaviour in a direction as its fitness."""
         return msgspec.structs.replace(self, fitness="behavior", direction=direction)
 
-    def observing(self, share: float) -> Self:
-        """Return the task with a larger share, if about ten rollouts need it."""
-        return msgspec.structs.replace(self, observation_share=max(self.observation_share, share))
-
 
 def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     """Return the sizes of observation, action and behaviour, found by a first rollout."""
@@ -156,26 +160,14 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
         raise ConfigError(f"task.env {task.env!r}: expected box or discrete actions, got {action}")
     inputs = math.prod(observation.shape)
     outputs = int(action.n) if isinstance(action, spaces.Discrete) else math.prod(action.shape)
+    behavior = behavior_of(task)
+    walker = EnvironmentWalker(env, task.env, 0, behavior, 0, task._terminates)
     with before_rollouts():
-        behavior = numbers(behavior_of(task)(_dry_rollout(task, env)), task.behavior)
-        with calling(f"task.env {task.env}", "close()"):
-            env.close()
-    return inputs, outputs, len(behavior) * len(task.marks)
-
-
-def _dry_rollout(task: Gymnasium, env: Any) -> Rollout:
-    """Return a rollout of a few steps, with actions near 0; a whole one for a user's function, which may need it."""
-    space = env.action_space
-    space.seed(0)
-    steps = min(task.marks[0], MAX_DRY_STEPS) if ":" in task.behavior else DRY_STEPS
-    with calling(f"task.env {task.env}", "reset() or step()"):
-        shape = env.observation_space.shape
-        rollout = Rollout(env, [flattened(task.env, env.reset(seed=0)[0], shape)])
-        for _ in range(steps):
-            action = space.sample()
-            action = action if space.shape == () else np.clip(np.zeros_like(action), space.low, space.high)
-            seen, reward, terminated, truncated, info = env.step(action)
-            rollout.add(flattened(task.env, seen, shape), reward, info)
-            if truncated or (terminated and task._terminates):
-                break
-    return rollout
+        with calling(f"task.env {task.env}", "reset() or step()"):
+            walker.reset()
+            for _ in range(min(task.marks[0], MAX_DRY_STEPS) if ":" in task.behavior else DRY_STEPS):
+                if walker.step(np.zeros(outputs, np.float32))[1]:
+                    break
+        found = numbers(behavior(walker.rollout), task.behavior)
+        walker.close()
+    return inputs, outputs, len(found) * len(task.marks)

@@ -1,19 +1,27 @@
-"""MuJoCo as the engine of a task, on the CPU or on a GPU: it works with every `RobotModel`."""
+"""MuJoCo as the engine of a task, on the CPU or on a GPU: it works with every `RobotModel`.
 
+Whether this process can use a GPU is found without importing torch as far as possible.
+"""
+
+import ctypes
+import importlib.util
+import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from ees_mpi.arrays import Singles
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.policies import CLIP
+from ees_mpi.tasks.base import BatchRollouts, NoisyWalks, Say
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.buffers import measured_buffers, missing_memory_is_refused, rows_that_fit
-from ees_mpi.tasks.mujoco.gpu import lacking, toolkit
-from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup
-from ees_mpi.tasks.mujoco.robot_model import RobotModel
-from ees_mpi.tasks.mujoco.walker import MujocoWalker
-from ees_mpi.tasks.rollouts import BatchRollouts, NoisyWalks, Say
+from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup, missing_memory_is_refused
+from ees_mpi.tasks.mujoco.physics import measured_buffers
+from ees_mpi.tasks.mujoco.robot_model import MujocoWalker, RobotModel, Toolkit
+
+PACKAGES = {"torch": "torch with CUDA", "warp": "warp-lang", "mujoco_warp": "mujoco-warp"}
+HINT = "pip install 'ees_mpi[gpu]'"
 
 Made = TypeVar("Made", bound=GpuRobots)
 
@@ -45,7 +53,7 @@ class MujocoEngine:
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts:
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
-        from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row  # only for a GPU
+        from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row, rows_that_fit  # only for a GPU
 
         def make(setup: GpuSetup) -> GpuRollouts:
             width = 2 if antithetic else 1
@@ -73,3 +81,64 @@ class MujocoEngine:
             robots = make(setup)
         say(f"the GPU is ready for {robots.worlds} robots after {time.perf_counter() - start:.0f} s")
         return robots
+
+
+def lacking() -> str:
+    """Return a sentence fragment that says what this process lacks for a GPU; empty: nothing. Imports no torch.
+
+    CUDA must not start here: it would read CUDA_VISIBLE_DEVICES before a rank has chosen its GPU.
+    """
+    if not has_driver():
+        return "this machine has no NVIDIA driver"
+    missing = missing_package()
+    return f"{missing} is missing ({HINT})" if missing else ""
+
+
+def has_driver() -> bool:
+    """Return whether the machine has the library of the NVIDIA driver."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def missing_package() -> str:
+    """Name the first package that the GPU needs and that is missing here; empty if there is none."""
+    for name, package in PACKAGES.items():
+        spec = importlib.util.find_spec(name)
+        if spec is None or not spec.origin:
+            return package
+        if name == "torch" and _built_for_cpu(Path(spec.origin).parent / "version.py"):
+            return "torch with CUDA (the installed torch is built for the CPU)"
+    return ""
+
+
+def _built_for_cpu(version: Path) -> bool:
+    try:
+        return re.search(r"^cuda\b.*= *None", version.read_text(encoding="utf-8"), re.MULTILINE) is not None
+    except OSError:
+        return False
+
+
+def toolkit(say: Say) -> Toolkit:
+    """Import torch, warp and mujoco_warp for the first visible GPU."""
+    problem = lacking()
+    if problem:
+        raise ConfigError(f'task.device = "cuda": {problem}')
+    try:
+        import torch
+        import warp
+
+        warp.config.log_level = max(warp.config.log_level, getattr(warp, "LOG_WARNING", 30))
+        warp.init()
+        import mujoco_warp
+    except ImportError as error:
+        raise MissingExtra(f'task.device = "cuda": cannot import {error.name} ({error}): {HINT}') from None
+    if not torch.cuda.is_available() or not warp.is_cuda_available():
+        raise ConfigError(
+            'task.device = "cuda": torch or Warp cannot use the GPU; is the NVIDIA driver too old for them?'
+        )
+    torch.set_float32_matmul_precision("highest")
+    say(f"preparing {torch.cuda.get_device_name(0)}; the first time kernels are compiled, for up to a minute")
+    return Toolkit(torch, warp, mujoco_warp, "cuda:0")

@@ -2,8 +2,9 @@
 
 import gc
 import math
-from collections.abc import Callable
-from contextlib import ExitStack
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +13,9 @@ from numpy.typing import NDArray
 from ees_mpi.errors import TaskError
 from ees_mpi.generation import Outcomes
 from ees_mpi.tasks.locomotion import WalkingTask
-from ees_mpi.tasks.mujoco.buffers import Buffers, watched_worlds
-from ees_mpi.tasks.mujoco.gpu import Toolkit
+from ees_mpi.tasks.mujoco.physics import Buffers
 from ees_mpi.tasks.mujoco.policy import BatchPolicy
-from ees_mpi.tasks.mujoco.robot_model import RobotModel
+from ees_mpi.tasks.mujoco.robot_model import RobotModel, Toolkit
 
 STEPS_PER_GRAPH = 10
 
@@ -187,3 +187,20 @@ class Recorder:
 
     def _allocations(self) -> int:
         return int(self._torch.cuda.memory_stats(self._device).get("allocation.all.allocated", 0))
+
+
+def watched_worlds(share: float, worlds: int) -> int:
+    """Return room for the observation sums of so many rollouts: practically never too few in one batch."""
+    expected = share * worlds
+    return min(worlds, int(expected + 6 * np.sqrt(expected) + 8))
+
+
+@contextmanager
+def missing_memory_is_refused() -> Iterator[None]:
+    """Turn errors of torch and Warp about missing memory into one sentence."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not re.search("out of memory|failed to allocate", str(error), re.IGNORECASE):
+            raise
+        raise TaskError("out of GPU memory; lower noise.size or population.size, or free the GPU") from None

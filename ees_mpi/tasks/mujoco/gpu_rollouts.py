@@ -8,11 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.arrays import Floats, Singles
+from ees_mpi.errors import TaskError
 from ees_mpi.generation import Batch, Outcome, Outcomes
-from ees_mpi.tasks.mujoco.buffers import missing_memory_is_refused
-from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup
+from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 
+FREE_SHARE = 0.9  # of the free memory of the device, that is taken at most
 FEW_WORLDS = 64  # robots from whose memory that of one is calculated
 
 
@@ -27,6 +28,23 @@ def bytes_of_a_row(setup: GpuSetup, width: int) -> int:
     tools.warp.synchronize_device(tools.device)
     of_a_world = -(-few.bytes() // FEW_WORLDS) + 4 * 4 * sum(task.layers)
     return width * of_a_world + 4 * task.parameters
+
+
+def rows_that_fit(wanted: int, width: int, free: int, fixed: int, per_row: int) -> int:
+    """Return how many rows of `width` worlds to make for `wanted` individuals: fewer if the memory is short.
+
+    `free`: bytes that are free; `fixed`: bytes taken once; `per_row`: bytes of the worlds and the noise of a row. One
+    more row than needed holds the unperturbed mean.
+    """
+    rows = -(-wanted // width) + 1
+    possible = int(FREE_SHARE * free - fixed) // per_row
+    if possible < 1:
+        need = (fixed + per_row) / FREE_SHARE
+        raise TaskError(
+            f"out of GPU memory: one robot and the noise table need {need / 1e9:.2f} GB, {free / 1e9:.2f} GB are free; "
+            "lower noise.size, or free the GPU"
+        )
+    return min(rows, possible)
 
 
 class GpuRollouts(GpuRobots):

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.policies import CLIP
+from ees_mpi.tasks.base import Walked
 from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
-from ees_mpi.tasks.mujoco.walker import MujocoWalker
-from ees_mpi.tasks.rollouts import Walked
+from ees_mpi.tasks.mujoco.robot_model import MujocoWalker
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
 
@@ -50,7 +50,7 @@ class GpuNoisyWalks(GpuRobots):
         sampled: NDArray[np.bool_],
         statistics: tuple[Floats, Floats],
     ) -> Walked:
-        """Roll out policies with action noise; see `tasks.rollouts.NoisyWalks`."""
+        """Roll out policies with action noise; see `tasks.base.NoisyWalks`."""
         with self.recorder.on_stream():
             self._load(parameters, stds, noise, statistics)
             results = self._run(np.arange(len(noise) * self._width))

@@ -10,7 +10,7 @@ from ees_mpi.errors import ConfigError, EesError, MissingExtra
 from ees_mpi.generation import Outcome
 from ees_mpi.registry import plugins
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.gymnasium import environments
+from ees_mpi.tasks.gymnasium import rollouts as environments
 from ees_mpi.tasks.gymnasium import task as task_module
 from ees_mpi.tasks.gymnasium.task import Gymnasium
 

@@ -16,7 +16,7 @@ from ees_mpi.arrays import Floats
 from ees_mpi.tasks.mujoco.replica import action
 from ees_mpi.tasks.mujoco.replica.bodies import SUB_STEPS
 from ees_mpi.tasks.mujoco.replica.robots import replica_model
-from ees_mpi.tasks.mujoco.walker import MujocoWalker
+from ees_mpi.tasks.mujoco.robot_model import MujocoWalker
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler")
 STRENGTHS = np.array([0.1, 0.5, 1.0])

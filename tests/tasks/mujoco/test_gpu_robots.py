@@ -8,11 +8,11 @@ import pytest
 from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.buffers import Buffers
-from ees_mpi.tasks.mujoco.gpu import Toolkit
 from ees_mpi.tasks.mujoco.gpu_robots import GpuSetup
 from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row
 from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks
+from ees_mpi.tasks.mujoco.physics import Buffers
+from ees_mpi.tasks.mujoco.robot_model import Toolkit
 
 STEPS = 13  # graphs of ten steps do not divide 13
 

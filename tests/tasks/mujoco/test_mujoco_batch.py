@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ees_mpi.generation import Batch
-from ees_mpi.tasks.mujoco.buffers import rows_that_fit, watched_worlds
-from ees_mpi.tasks.mujoco.gpu_rollouts import Placement, passes
+from ees_mpi.tasks.mujoco.gpu_robots import watched_worlds
+from ees_mpi.tasks.mujoco.gpu_rollouts import Placement, passes, rows_that_fit
 
 
 def batch(

@@ -7,9 +7,8 @@ import pytest
 
 from ees_mpi.generation import Outcome
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco.robot_model import library
+from ees_mpi.tasks.mujoco.robot_model import MujocoWalker, library
 from ees_mpi.tasks.mujoco.task import Mujoco
-from ees_mpi.tasks.mujoco.walker import MujocoWalker
 
 ENVIRONMENTS = {"cheetah": "HalfCheetah-v5", "ant": "Ant-v5"}
 

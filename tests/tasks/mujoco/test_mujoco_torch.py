@@ -12,7 +12,7 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.generation import Batch
 from ees_mpi.policies import MLP, parameter_count
 from ees_mpi.tasks import TASKS
-from ees_mpi.tasks.mujoco import buffers, gpu
+from ees_mpi.tasks.mujoco import engine, physics
 from ees_mpi.tasks.mujoco.gpu_rollouts import passes
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, gather_rows, noise_rows, upload_table
 
@@ -154,11 +154,11 @@ def test_the_position_of_a_world_stays_where_its_rollout_ended() -> None:
 
 def test_buffers_are_measured_and_can_be_set() -> None:
     robot_model = TASKS.build({"name": "mujoco", "model": "ant"}).robot_model()
-    measured = buffers.measured_buffers(robot_model)
+    measured = physics.measured_buffers(robot_model)
     assert measured.contacts >= 12 and measured.constraints >= 64
     assert measured.contacts_of_each(10_000) == measured.contacts and measured.contacts_of_each(2) == 128
-    assert buffers.measured_buffers(robot_model, 5, 7) == buffers.Buffers(5, 7)
-    assert buffers.measured_buffers(robot_model, contacts=5).constraints == measured.constraints
+    assert physics.measured_buffers(robot_model, 5, 7) == physics.Buffers(5, 7)
+    assert physics.measured_buffers(robot_model, contacts=5).constraints == measured.constraints
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_buffers_are_measured_and_can_be_set() -> None:
     [(False, "this machine has no NVIDIA driver"), (True, "warp-lang is missing (pip install 'ees_mpi[gpu]')")],
 )
 def test_a_task_says_what_is_missing_for_a_gpu(monkeypatch: pytest.MonkeyPatch, driver: bool, message: str) -> None:
-    monkeypatch.setattr(gpu, "has_driver", lambda: driver)
-    monkeypatch.setattr(gpu, "missing_package", lambda: "warp-lang")
+    monkeypatch.setattr(engine, "has_driver", lambda: driver)
+    monkeypatch.setattr(engine, "missing_package", lambda: "warp-lang")
     task = TASKS.build({"name": "mujoco", "device": "cuda"})
     task.check()  # reading and sampling a run need no GPU
     assert task.lacks_for_gpu() == message
@@ -178,6 +178,6 @@ def test_a_task_says_what_is_missing_for_a_gpu(monkeypatch: pytest.MonkeyPatch, 
 def test_looking_for_a_gpu_does_not_start_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
     """CUDA reads CUDA_VISIBLE_DEVICES when it starts, and a rank chooses its GPU later."""
     loaded: list[str] = []
-    monkeypatch.setattr(gpu.ctypes, "CDLL", loaded.append)  # the library has no functions
-    monkeypatch.setattr(gpu, "missing_package", str)
-    assert gpu.lacking() == "" and loaded == ["libcuda.so.1"]
+    monkeypatch.setattr(engine.ctypes, "CDLL", loaded.append)  # the library has no functions
+    monkeypatch.setattr(engine, "missing_package", str)
+    assert engine.lacking() == "" and loaded == ["libcuda.so.1"]

@@ -16,7 +16,7 @@ from support.physics import Client, opened
 
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.mujoco.replica.robots import replica_model
-from ees_mpi.tasks.mujoco.walker import MujocoWalker
+from ees_mpi.tasks.mujoco.robot_model import MujocoWalker
 
 ROBOTS = [Cheetah, Ant]
 

@@ -10,7 +10,7 @@
 //     M_kj = S_j . (I_k S_k),  tau_k = S_k . (f of all links that k moves) + motor
 //
 // M is factorised from the tips of the legs to the root. Contacts and limits are rows J, with the answers X = M^-1 J:
-// `impulses.py` explains their rules. EACH shares work out to the lanes, SYNC ends a phase. Every number is computed in
+// `robots.py` explains their rules. EACH shares work out to the lanes, SYNC ends a phase. Every number is computed in
 // a fixed order, so the bits repeat, for any number of lanes.
 
 #if defined(__CUDA_ARCH__)

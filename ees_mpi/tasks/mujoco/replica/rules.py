@@ -1,7 +1,7 @@
 """What Bullet does apart from mechanics: how its robots start and observe, where they are, and its oddities.
 
     drag      every link is slowed down by m v (0.04 + 0.04 |v|) and I w (0.04 + 0.04 |w|)
-    solver    contacts and limits are not solved exactly, but with a few sweeps of impulses: see `impulses.py`
+    solver    contacts and limits are not solved exactly, but with a few sweeps of impulses: see `robots.py`
     axes      the ant's ankles have axes of length sqrt(2): their angles change 1 / sqrt(2) as fast as the links turn
     late      positions of links, and contacts, are those before the last physics step, as in MuJoCo
     contacts  an observation contains the contacts of the feet after the action before the last
