@@ -37,7 +37,6 @@ BY_CPU = ("cpu_features", "blas")  # those that depend on the CPU
 GPU_BITS_DEPEND_ON = ("gpu", "gpu_driver", "warp", "mujoco_warp", "gpu_kernels")
 GPU_KERNELS = "2"  # the version of our own kernels: raise it whenever they compute other bits
 OWN_CODE = "own_code "  # begins the key of a module of the user in a fingerprint
-SHOWN = 3  # changed files of the user; a message only counts the others
 # Environment variables with the number of processes and the rank of this one, most specific first.
 LAUNCHERS = (
     ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "Open MPI's mpirun"),
@@ -149,13 +148,12 @@ def gpu_packages() -> dict[str, str]:
 
 def differences(mine: dict[str, str], other: dict[str, str]) -> list[str]:
     """Return the differences between two fingerprints that can change bits, in keys that both have."""
-    files = [f"{OWN_CODE}{name}" for name in _changed(own_code(mine), own_code(other))]
-    more = [f"and {len(files) - SHOWN} more files of yours"] if len(files) > SHOWN else []
+    files = (key for key in mine if key.startswith(OWN_CODE))
     return [
         f"{key} is {mine[key]!r} here and {other[key]!r} there"
-        for key in ("commit", *BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files[:SHOWN])
+        for key in ("commit", *BITS_DEPEND_ON, *GPU_BITS_DEPEND_ON, *files)
         if key in mine and key in other and mine[key] != other[key]
-    ] + more
+    ]
 
 
 def own_code(found: Mapping[str, str]) -> dict[str, str]:
@@ -163,19 +161,14 @@ def own_code(found: Mapping[str, str]) -> dict[str, str]:
     return {key.removeprefix(OWN_CODE): digest for key, digest in found.items() if key.startswith(OWN_CODE)}
 
 
-def _changed(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
-    """Return the modules whose digests differ; one that a side lacks does not count, because commands import few."""
-    return [name for name in here if there.get(name, here[name]) != here[name]]
-
-
 def code_change(here: Mapping[str, str], there: Mapping[str, str], since: str) -> str:
-    """Return a sentence that modules of the user have changed; empty if none has. here, there: their digests."""
-    changed = _changed(here, there)
-    if not changed:
-        return ""
-    shown = ", ".join(f"{name} ({there[name]}, now {here[name]})" for name in changed[:SHOWN])
-    more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
-    return f"your code has changed since {since}: {shown}{more}"
+    """Return a sentence that modules of the user have changed; empty if none has.
+
+    here, there: their digests; a module that a side lacks does not count, because commands import few
+    """
+    names = (name for name in here if there.get(name, here[name]) != here[name])
+    changed = ", ".join(f"{name} ({there[name]}, now {here[name]})" for name in names)
+    return f"your code has changed since {since}: {changed}" if changed else ""
 
 
 def version(package: str) -> str:

@@ -67,8 +67,7 @@ def test_observation_variance_is_floored() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("preset", ["interference-maxvar", "interference-maxent"])
-@pytest.mark.parametrize("start", [6.5, 9.2])
+@pytest.mark.parametrize(("preset", "start"), [("interference-maxvar", 6.5), ("interference-maxent", 9.2)])
 def test_both_variants_climb_to_the_most_evolvable_genome_from_either_side(preset: str, start: float) -> None:
     few = ("population.size=100", "run.generations=300", "noise.size=100000", "optimizer.lr=0.1")
     mean = trained(load(preset, [*few, f"task.start={start}"])).mean[0, 0]

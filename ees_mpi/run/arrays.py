@@ -10,8 +10,6 @@ from ees_mpi.generation import OWN
 from ees_mpi.store.layout import Array, Layout
 
 BY_START = "behavior_by_start"
-# No file can be read without these. It may lack all others: those that came after it was written.
-NEEDED = ("behavior", "fitness", "length", "valid", "offset", "sign", "parent", "mean", "state_sha256", "seconds_clock")
 
 ARRAYS: dict[str, tuple[Array, ...]] = {
     "every run": (
@@ -132,9 +130,6 @@ def check(layout: Layout, config: Config) -> None:
         same = known_arrays.get(array.name)
         if same is None or (same.axes, same.type) != (array.axes, array.type):
             raise ValueError(f"its array {array.name} is not one of a run")
-    missing = [name for name in NEEDED if name not in layout.columns]
-    if missing:
-        raise ValueError(f"it has no array {missing[0]}")
     known = {"individual": config.population.size, "component": config.population.components}
     if config.task.sizes_known and not hasattr(config.population, "function"):
         expected = layout_of(config)

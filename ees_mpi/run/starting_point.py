@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -66,13 +65,31 @@ class StartingPoint:
     def first_state(self, name: str, config: Config) -> tuple[Config, State, str]:
         """Return the config of a run that starts here, with a note on changed code; its first state, and a JSON note.
 
-        name: of the starting point in messages
+        A mixture that starts from a single mean draws its means from the population of that run, as in the paper. A
+        diagonal population that starts from another one continues with its std. `name`: of the starting point in
+        messages.
         """
-        state, note = first_state_from(self, name, config)
-        if changed := code_change(self, config):
+        start = self.fitted(f"--from {name}", config)
+        stds = start.statistics[1], mean_std(start.observations)[1]
+        if start.foreign and not np.allclose(*stds, rtol=1e-6):
+            least = f"its smallest std is {stds[0].min():g}, and a run has stds of at least {stds[1].min():g}"
+            raise ConfigError(f"--from {name}: a run cannot continue its normaliser: {least}")
+        mean, means = start.mean, config.population.components
+        if len(mean) != means:
+            if len(mean) != 1:
+                expected = f"this config {means}; expected 1 or as many"
+                raise ConfigError(f"--from {name}: it has {len(mean)} means, {expected}")
+            mean = split_mean(config, mean, start.learned.get("std", np.float32(start.std)))
+        state = state_of(config, mean, start.observations)
+        learned = {each: start.learned.get(each, array) for each, array in state.learned.items() if each != "mean"}
+        first = replace(state, learned=config.population.clip({"mean": mean, **learned}))
+        for each, array in state.arrays().items():
+            if (shape := first.arrays()[each].shape) != array.shape:
+                raise ConfigError(f"--from {name}: its {each} has the shape {shape}; expected {array.shape}")
+        if changed := code_change(start, config):
             changed += ". This run trains with the code as it is now"
             config = replace(config, notes=(*config.notes, changed))
-        return config, state, note
+        return config, first, json.dumps(start.about)
 
     def fitted(self, name: str, config: Config) -> "StartingPoint":
         """Return the starting point for the task of a config; raise a ConfigError if that has another network.
@@ -85,7 +102,7 @@ class StartingPoint:
         layers = tuple(task.layers) if start.layers else ()
         has = start.mean.shape[1], len(start.observations) // 2, start.layers
         if has != (task.parameters, task.observation_dim, layers):
-            theirs, ours = _network(start.config, start.layers), _network(config.to_toml(), task.layers)
+            theirs, ours = _hidden(start.config), _hidden(config.to_toml())
             raise ConfigError(
                 f"{name}: it has {has[0]} parameters, {has[1]} observations{theirs}; this config has "
                 f"{task.parameters} parameters, {task.observation_dim} observations{ours}: another network or another "
@@ -95,12 +112,10 @@ class StartingPoint:
         return start
 
 
-def _network(config: str, layers: Sequence[int]) -> str:
-    """Return the hidden layers in a config (as TOML) in words, or else all layers; empty if there are none."""
+def _hidden(config: str) -> str:
+    """Return the hidden layers in a config (as TOML) in words; empty if there are none."""
     hidden = dict(flat(tables(config, (), "config"))).get("task.hidden")
-    if hidden is not None:
-        return f" and task.hidden = {hidden}"
-    return f" and layers = {list(layers)}" if layers else ""
+    return "" if hidden is None else f" and task.hidden = {hidden}"
 
 
 def parse(text: str) -> tuple[Path, int | None]:
@@ -108,8 +123,6 @@ def parse(text: str) -> tuple[Path, int | None]:
     path, at, generation = text.rpartition("@")
     if not at or not (generation.isascii() and generation.isdigit()):
         path, generation = text, ""
-    if len(generation) > 18:
-        raise ConfigError(f"--from {path}@...: expected the number of a generation after @")
     if os.path.exists(path) and not os.path.isfile(path):
         kind = "a folder" if os.path.isdir(path) else "not a plain file"
         raise RunFileError(f"{path} is {kind}; expected a run file or a policy")
@@ -285,30 +298,3 @@ def _parameters(arrays: Arrays) -> tuple[Singles, tuple[int, ...]]:
     if [layer.shape for layer in layers] != [(a + 1, b) for a, b in pairwise(sizes)]:
         raise ValueError("its layers are not matrices that fit together")
     return mean, sizes
-
-
-def first_state_from(start: StartingPoint, text: str, config: Config) -> tuple[State, str]:
-    """Return the first state of a run that starts from another run or a policy, and a JSON note about that.
-
-    A mixture that starts from a single mean draws its means from the population of that run, as in the paper. A
-    diagonal population that starts from another one continues with its std. `text`: the name in messages.
-    """
-    start = start.fitted(f"--from {text}", config)
-    stds = start.statistics[1], replace(start, foreign=None).statistics[1]
-    if start.foreign and not np.allclose(*stds, rtol=1e-6):
-        raise ConfigError(
-            f"--from {text}: a run cannot continue its normaliser: its smallest std is {stds[0].min():g}, and a run "
-            f"has stds of at least {stds[1].min():g}"
-        )
-    mean, means = start.mean, config.population.components
-    if len(mean) != means:
-        if len(mean) != 1:
-            raise ConfigError(f"--from {text}: it has {len(mean)} means, this config {means}; expected 1 or as many")
-        mean = split_mean(config, mean, start.learned.get("std", np.float32(start.std)))
-    state = state_of(config, mean, start.observations)
-    learned = {name: start.learned.get(name, array) for name, array in state.learned.items() if name != "mean"}
-    first = replace(state, learned=config.population.clip({"mean": mean, **learned}))
-    for name, array in state.arrays().items():
-        if (shape := first.arrays()[name].shape) != array.shape:
-            raise ConfigError(f"--from {text}: its {name} has the shape {shape}; expected {array.shape}")
-    return first, json.dumps(start.about)

@@ -6,7 +6,6 @@ HDF5 file to the reader.
 """
 
 import json
-import re
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -16,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 TYPES = ("<f8", "<f4", "<i8", "<i4", "|u1", "|i1", "|S64")
-NAME = re.compile("[a-z][a-z0-9_]*")
 GENERATION = "generation"
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -40,23 +38,11 @@ class Layout:
     def __init__(self, arrays: Iterable[Array], sizes: Mapping[str, int]):
         self.arrays = tuple(arrays)
         self.sizes = dict(sizes)
-        self._check()
+        if strange := [array.name for array in self.arrays if array.type not in TYPES]:
+            raise ValueError(f"its array {strange[0]} has an unknown type")
         self.columns = {array.name: column for column, array in enumerate(self.arrays)}
         self.stored = (*self.arrays, CHECKSUMS)
         self.row = np.dtype([(array.name, array.type, self.shape(array)) for array in self.stored])
-
-    def _check(self) -> None:
-        """Raise a ValueError if the list is not one that `create` may write."""
-        if not self.arrays:
-            raise ValueError("its list of arrays is empty")
-        names = [GENERATION, CHECKSUMS.name, "array", *self.sizes, *(array.name for array in self.arrays)]
-        if len(set(names)) != len(names) or not all(NAME.fullmatch(name) for name in names):
-            raise ValueError("a name of its arrays or axes is there twice, or unusable")
-        if not all(type(size) is int and size > 0 for size in self.sizes.values()):
-            raise ValueError("a size of its axes is not a positive number")
-        for array in self.arrays:
-            if array.type not in TYPES or not set(array.axes) <= self.sizes.keys():
-                raise ValueError(f"its array {array.name} has an unknown type or axis")
 
     def shape(self, array: Array) -> tuple[int, ...]:
         """Return the shape of an array in one generation."""

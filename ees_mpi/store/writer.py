@@ -15,7 +15,6 @@ from ees_mpi.store.files import (
     beside,
     damage_reported,
     hdf5_errors,
-    occupy_streams,
     real,
     replacement,
     sync,
@@ -221,7 +220,6 @@ def fold(reader: Reader, closed: bool) -> None:
         "after": new[-1].after if new else reader.counts["after"],
         "closed": int(closed),
     }
-    occupy_streams()
     with replacement(path) as fresh:
         shutil.copyfile(path, fresh)
         shutil.copymode(path, fresh)

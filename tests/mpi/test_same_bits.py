@@ -36,8 +36,6 @@ KINDS = {  # a preset or a config, and settings
     "replica": ("ant-maxent", *WALK, "task.engine=mujoco", "task.device=cpu"),
     "MuJoCo": ("gymnasium-cheetah-maxent", *WALK, "task.device=cpu"),
     "Gymnasium, standard ES": ("gymnasium-cheetah-es", *HALF_CHEETAH, *WALK),
-    "mixture, own starts": ("ant-maxent-mixture", *WALK, *STARTS, "task.starts=own"),
-    "diagonal, common starts": ("cheetah-maxvar", *WALK, *STARTS, *DIAGONAL, "task.starts=common"),
     "MAML": (str(TESTS / "support" / "maml_point.toml"), *MAML),
 }
 QUICK = ("maxent", "species, novelty, own starts", "learned spread, common starts")

@@ -80,7 +80,7 @@ def test_a_short_task_shows_nothing_and_a_long_one_its_share_and_the_time_left(m
     assert stream.getvalue().splitlines()[1] == "offspring: 40/40 rollouts, 0:00:00 left"
 
 
-def test_sample_adapt_and_films_show_progress_and_adapt_says_how_to_keep_the_policy(
+def test_sample_and_adapt_show_progress_and_adapt_says_how_to_keep_the_policy(
     cheetah: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
@@ -95,5 +95,3 @@ def test_sample_adapt_and_films_show_progress_and_adapt_says_how_to_keep_the_pol
     assert "policy is not kept" in said and "--policy FILE.npz --overwrite" in said
     said = done("adapt", copy, *adapting, "--policy", tmp_path / "left.npz", "--overwrite").stdout
     assert "not kept" not in said and f"{tmp_path / 'left.npz'}: the adapted policy" in said
-    said = done("replay", cheetah, "--individual", 0, "--size", "64x64", "-o", tmp_path / "film.mp4").stdout
-    assert "filming: 12/12 steps" in said and "writing: " in said

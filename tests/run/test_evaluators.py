@@ -51,8 +51,8 @@ def one_by_one(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.standing_ranks
 @pytest.mark.parametrize(
     ("ranks", "visible", "capacity", "drivers"),
-    [(None, "GPU-a", 1000, 1), (None, "GPU-a", 4, 1), (3, "GPU-a,GPU-b", 6, 2)],
-    ids=["one batch", "several batches", "two GPUs and three ranks"],
+    [(None, "GPU-a", 4, 1), (3, "GPU-a,GPU-b", 6, 2)],
+    ids=["several batches", "two GPUs and three ranks"],
 )
 def test_batches_have_the_outcomes_of_single_individuals(
     ranks: int | None, visible: str, capacity: int, drivers: int, one_by_one: Path, tmp_path: Path

@@ -71,19 +71,16 @@ def test_the_code_of_the_page_reads_a_file_and_its_journal(snippets: dict[str, A
         assert {name: newest[name].tobytes() for name in run} == {name: run[name][2].tobytes() for name in run}
 
 
-@pytest.mark.parametrize("robot", ["species", "finished"])
-def test_an_individual_is_rebuilt_from_the_page_alone(
-    robot: str, snippets: dict[str, Any], request: pytest.FixtureRequest
-) -> None:
-    path, generation, index = request.getfixturevalue(robot), 2, 3
-    with h5py.File(path) as file:
+def test_an_individual_is_rebuilt_from_the_page_alone(species: Path, snippets: dict[str, Any]) -> None:
+    generation, index = 2, 3
+    with h5py.File(species) as file:
         std = np.float32(tomllib.loads(file.attrs["config"].decode())["population"]["std"])
         offset, sign, parent = (file[f"generations/{name}"][generation, index] for name in ("offset", "sign", "parent"))
         mean = file["generations/mean"][generation, parent]
         noise = snippets["noise_table"](file.attrs["noise_seed"], file.attrs["noise_size"])
     perturbation = noise[offset : offset + len(mean)] * std
     rebuilt = (-perturbation if sign < 0 else perturbation) + mean
-    with open_run(path) as run:
+    with open_run(species) as run:
         assert rebuilt.tobytes() == run.individual(generation, index).tobytes()
 
 

@@ -48,7 +48,6 @@ TWICE = r"individual 0 was evaluated twice, and its "
     [
         (random_parts.random, False, TWICE + r"behaviour is -?\d\S+ and then -?\d"),
         (random_parts.several, True, TWICE + "behaviour is"),
-        (random_parts.counted, False, TWICE + r"fitness is \d+\.0 and then \d+\.0"),
     ],
 )
 def test_a_function_that_is_not_deterministic_is_refused(task: Any, batch: bool, message: str, tmp_path: Path) -> None:
@@ -62,8 +61,6 @@ def test_a_function_that_is_not_deterministic_is_refused(task: Any, batch: bool,
 @pytest.mark.parametrize(
     ("task", "message"),
     [
-        ({"env_settings": {"fault": "random"}}, "task.env .*Walk-v0: .*number 0 of its behaviour is"),
-        ({"env_settings": {"fault": "leftover"}}, "task.env .*Walk-v0: .*number 0 of its behaviour is"),
         (
             {
                 "env_settings": {"fault": "leftover"},
@@ -192,14 +189,6 @@ def test_a_run_goes_on_with_changed_code_only_if_its_arrays_fit_and_says_so(
     assert noted == {"own_code ends", "own_code parts", "own_code parts.helper"}
 
 
-def test_a_run_does_not_go_on_with_a_state_of_another_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    task = {"name": "custom", "function": "support.own_tasks:TwoPlaces"}
-    ees_mpi.train({"task": task, **PARTS}, tmp_path / "run.h5", settings=SMALL).close()
-    monkeypatch.setattr(own_tasks.TwoPlaces, "observation_dim", 2, raising=False)
-    with pytest.raises(ees_mpi.ConfigError, match=r"`observations` has the shape \(1,\) in .* and \(5,\) here"):
-        ees_mpi.train(tmp_path / "run.h5", resume=True, generations=9, trust=True)
-
-
 def test_a_run_does_not_go_on_with_moments_of_another_shape_that_numpy_would_broadcast(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,10 +206,6 @@ def test_a_run_does_not_go_on_with_moments_of_another_shape_that_numpy_would_bro
 MOVES = """
 import os, tempfile
 
-def away(z):
-    os.chdir("/")
-    return z
-
 def gone(z):
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
@@ -228,15 +213,14 @@ def gone(z):
 """
 
 
-@pytest.mark.parametrize("how", ["away", "gone"])
-def test_code_that_changes_the_present_folder_does_not_move_the_output(
-    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_code_that_leaves_the_present_folder_for_one_that_vanishes_does_not_move_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_modules()
     monkeypatch.chdir(tmp_path)
     Path("moves.py").write_text(MOVES)
     Path("config.toml").write_text(
-        f'task = {{name = "function", function = "moves:{how}", parameters = 2, behavior_dim = 2}}\n'
+        'task = {name = "function", function = "moves:gone", parameters = 2, behavior_dim = 2}\n'
         'population = {size = 8, std = 0.1}\nobjective.name = "maxvar"\nrun.generations = 2\nnoise.size = 500\n'
     )
     for words in (

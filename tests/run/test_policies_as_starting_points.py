@@ -1,10 +1,8 @@
 """A policy that `export --policy` wrote is a starting point: what leaves a machine is enough to go on elsewhere."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +10,6 @@ from support.program import done, ees, info, sets
 from support.run_files import assert_same_bits
 
 from ees_mpi import open_run
-from ees_mpi.errors import ConfigError
 from ees_mpi.run import starting_point
 
 SMALL = sets("population.size=6", "task.steps=10", "noise.size=100000", "run.generations=2")
@@ -74,12 +71,3 @@ def test_a_policy_of_another_network_is_refused(walked: Path, policy: Path, tmp_
         done = ees("train", "cheetah-es", "--from", start, *other, *SMALL, "--out", tmp_path / "run.h5")
         assert done.returncode == 2 and "another network or another task" in done.stderr, done.stderr
         assert "task.hidden = [256, 256]; this config has" in done.stderr and "task.hidden = [256, 255]:" in done.stderr
-
-
-def test_a_task_without_hidden_layers_in_its_config_shows_all_layers(policy: Path) -> None:
-    task = mock.Mock(parameters=6, observation_dim=2, layers=(2, 2))
-    config, start = mock.Mock(task=task, to_toml=lambda: "[task]"), starting_point.read_policy(policy)
-    with pytest.raises(
-        ConfigError, match=r"observations and layers = \[26, 3, 6\]; this .* 2 observations and layers = \[2, 2\]:"
-    ):
-        replace(start, config="", layers=(26, 3, 6)).fitted("policy", config)

@@ -22,37 +22,12 @@ def seeds(run: ees_mpi.Run, generation: int) -> list[int]:
     return [int(seed) for seed in generator.integers(2**31, size=run.config.task.rollouts)]
 
 
-def test_the_outcome_is_the_mean_over_keyed_seeds(tmp_path: Path) -> None:
-    with train(tmp_path / "run.h5", random_parts.seeded, **{"task.rollouts": 3}) as run:
-        for generation, index in ((0, 0), (1, 5)):
-            z = run.individual(generation, index)
-            expected = np.mean([random_parts.seeded(z, seed) for seed in seeds(run, generation)])
-            assert run["behavior"][generation][index, 0] == expected
-        assert len({*seeds(run, 0), *seeds(run, 1)}) == 6 and run.config.task.starts == "common"
-        assert (run["length"][:] == 3).all()
-    assert "the same bits" in done("verify", tmp_path / "run.h5").stdout
-    with train(tmp_path / "one.h5", random_parts.seeded) as run:  # a single rollout has the seed of the run
-        z = run.individual(1, 2)
-        assert run["behavior"][1][2, 0] == random_parts.seeded(z, run.config.run.seed)
-
-
 def test_the_individuals_of_a_call_have_the_same_seeds(tmp_path: Path) -> None:
     with train(tmp_path / "run.h5", random_parts.seeded_rows, batch=True, **{"task.rollouts": 2}) as run:
         z = np.stack([run.individual(1, index) for index in range(8)])
         expected = np.mean([random_parts.seeded_rows(z, seed) for seed in seeds(run, 1)], axis=0)
         np.testing.assert_array_equal(run["behavior"][1], expected)
     assert "the same bits" in done("verify", tmp_path / "run.h5", "--individuals", 3).stdout
-
-
-@pytest.mark.slow
-def test_evaluators_that_are_opened_again_and_that_take_a_seed_are_the_same(tmp_path: Path) -> None:
-    digests = set()
-    for name in ("Throws", "QuickThrows"):
-        task = {"name": "custom", "function": f"support.random_parts:{name}", "rollouts": 4}
-        with ees_mpi.train({"task": task, **PARTS}, tmp_path / f"{name}.h5", settings=SMALL) as run:
-            digests.add(run["state_sha256"][-1])
-            assert (run["length"][:] == 28).all() and len(np.unique(run["behavior"][:])) == 16
-    assert len(digests) == 1
 
 
 @pytest.mark.slow

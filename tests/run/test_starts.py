@@ -26,10 +26,9 @@ def config_of(*settings: str) -> Config:
     return load("cheetah-maxvar", [*TINY, *settings])
 
 
-@pytest.mark.parametrize("count", [2, 9, 40])
 @pytest.mark.parametrize("dim", [1, 2])
-def test_the_mean_of_many_individuals_has_the_bits_of_the_mean_of_each(count: int, dim: int) -> None:
-    by_start = np.random.default_rng(0).normal(size=(20, count, dim)) * 10.0 ** np.arange(count)[:, None]
+def test_the_mean_of_many_individuals_has_the_bits_of_the_mean_of_each(dim: int) -> None:
+    by_start = np.random.default_rng(0).normal(size=(20, 40, dim)) * 10.0 ** np.arange(40)[:, None]
     alone = [mean_outcome([Outcome(0, tuple(place), 0.0, 1) for place in one]).behavior for one in by_start.tolist()]
     np.testing.assert_array_equal(mean_behavior(by_start), alone)
 
@@ -71,17 +70,6 @@ def test_verify_finds_changed_behaviours_that_keep_their_mean(tmp_path: Path) ->
     assert "OTHER BITS from one of its starts" in done("replay", out, "--individual", 2).stdout
 
 
-def test_one_fixed_start_has_the_bits_of_a_run_without_these_keys(tmp_path: Path) -> None:
-    pytest.importorskip("pybullet", exc_type=ImportError)
-    said = [walk(tmp_path / "said.h5", "cheetah-maxvar", *TINY, "task.rollouts=1", 'task.starts="fixed"')]
-    said.append(walk(tmp_path / "common.h5", "cheetah-maxvar", *TINY, "task.starts=common"))
-    with open_run(walk(tmp_path / "today.h5", "cheetah-maxvar", *TINY)) as today:
-        for path, same in zip(said, (True, False), strict=True):
-            with open_run(path) as run:
-                assert (run["state_sha256"][-1] == today["state_sha256"][-1]) == same
-                assert "behavior_by_start" not in run
-
-
 class OnCpus:
     """Evaluates the batches of a GPU one by one on the CPU."""
 
@@ -97,7 +85,7 @@ class OnCpus:
         pass
 
 
-@pytest.mark.parametrize("starts", ["own", "common", "fixed"])
+@pytest.mark.parametrize("starts", ["own", "fixed"])
 def test_batches_of_a_gpu_have_the_same_starts(starts: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pybullet", exc_type=ImportError)
     config = config_of(f"task.starts={starts}", "task.rollouts=3", "task.observation_share=1")

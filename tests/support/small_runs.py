@@ -80,7 +80,7 @@ def walk(
     config = load(preset, [*SMALL, *steps, *settings])
     state, note = first_state(config), ""
     if start:
-        state, note = starting_point.first_state_from(starting_point.load(PolicySource(start)), str(start), config)
+        config, state, note = starting_point.load(PolicySource(start)).first_state(str(start), config)
     writer = create(path, config, state.arrays(), started_from=note)
     begin_session(writer, config, Ranks(), {"numpy": "0"})
     for stop in stops or (config.run.generations,):
