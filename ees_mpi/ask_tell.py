@@ -96,28 +96,27 @@ class Strategy:
         keys = {"population.size": size, "population.std": std, "run.seed": seed, "run.generations": planned}
         with computing():
             loop = UserLoop("Strategy")
-            with loop.closed_by_errors(), loop.ranks.together():
-                means = means_of(mean)
-                task: dict[str, Any] = {"observation_dim": observation_dim, "observation_share": observation_share}
-                task |= {"parameters": means.shape[1], "rollouts": rollouts, "starts": starts}
-                loop_config = config_of(config, task, parts, keys, trust)
-                if means.shape != (expected := (loop_config.population.components, means.shape[1])):
-                    raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
+            ranks = loop.ranks
+            prepared: Prepared | None = None
             with loop.closed_by_errors():
-                loop.ranks.check_same(loop_config.to_toml().encode(), "a setting of Strategy")
-                asked = loop_config
-                loop_config = loop.ranks.from_root(lambda: asked)
-                recorded = loop.ranks.any(loop.ranks.is_root and record is not None)
-            with loop.closed_by_errors(), loop.ranks.together():
-                if record is not None and not recorded:
-                    raise ConfigError("record: rank 0 writes the file; expected record= on all ranks, or on rank 0")
-                configs.check(loop_config)
-                state = state_of(loop_config, means, np.zeros(1 + 2 * loop_config.task.observation_dim))
-                prepared = None
-                if record is not None and loop.ranks.is_root:
-                    prepared = prepare_file(record, loop_config, state, overwrite)
-            with loop.closed_by_errors():
-                self._begin(loop, loop_config, state, prepared, recorded)
+                with ranks.together():
+                    means = means_of(mean)
+                    task: dict[str, Any] = {"observation_dim": observation_dim, "observation_share": observation_share}
+                    task |= {"parameters": means.shape[1], "rollouts": rollouts, "starts": starts}
+                    asked = config_of(config, task, parts, keys, trust)
+                    if means.shape != (expected := (asked.population.components, means.shape[1])):
+                        raise ConfigError(f"mean: expected the shape {expected} for this population, got {means.shape}")
+                ranks.check_same(asked.to_toml().encode(), "a setting of Strategy")
+                whole = ranks.from_root(lambda: asked)
+                recorded = ranks.any(ranks.is_root and record is not None)
+                with ranks.together():
+                    if record is not None and not recorded:
+                        raise ConfigError("record: rank 0 writes the file; expected record= on all ranks, or on rank 0")
+                    configs.check(whole)
+                    state = state_of(whole, means, np.zeros(1 + 2 * whole.task.observation_dim))
+                    if record is not None and ranks.is_root:
+                        prepared = prepare_file(record, whole, state, overwrite)
+                self._begin(loop, whole, state, prepared, recorded)
         self._pin_threads()
 
     @classmethod

@@ -165,7 +165,7 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
             ranks = connect(from_python=True)
             try:
                 ranks.check_same(name.encode(), "the function of ees_mpi that is called")
-                return job(ranks) if ranks.size == 1 else supervise(ranks, job)
+                return supervise(ranks, job)
             finally:
                 ranks.release()
     finally:
@@ -176,6 +176,8 @@ def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:
 
 def supervise(ranks: Ranks, job: Callable[[Ranks], T]) -> T:
     """Run a job; raise an error that all ranks have; end the whole job after any other one."""
+    if not ranks.limited:  # a single process that Python calls
+        return job(ranks)
     try:
         return job(ranks)
     except EesError as error:
@@ -283,20 +285,16 @@ class UserLoop:
     def call(self, job: Callable[[Ranks], T], stall_seconds: float) -> T:
         """Wait for all ranks, however long that takes; then run a job on them, with a stall limit."""
         self.check_open()
-        return (
-            self._together(job, stall_seconds)
-            if self.ranks.size == 1
-            else supervise(self.ranks, lambda ranks: self._together(job, stall_seconds))
-        )
 
-    def _together(self, job: Callable[[Ranks], T], stall_seconds: float) -> T:
-        ranks = self.ranks
-        self._program.meet(self._number)
-        ranks.set_stall_limit(stall_seconds)
-        try:
-            return job(ranks)
-        finally:
-            ranks.set_stall_limit(0)
+        def met(ranks: Ranks) -> T:
+            self._program.meet(self._number)
+            ranks.set_stall_limit(stall_seconds)
+            try:
+                return job(ranks)
+            finally:
+                ranks.set_stall_limit(0)
+
+        return supervise(self.ranks, met)
 
     def close(self) -> None:
         """Leave the loop; called on all ranks together, or by a rank whose program ends."""

@@ -213,7 +213,7 @@ class MpiRanks(Ranks):
         if self._comm != MPI.COMM_WORLD:
             self._comm.Free()
         process.disarm()
-        self._limited = False
+        self.limited = False
 
     def leave(self, code: int) -> NoReturn:
         """Exit after all ranks are done; only rank 0 exits with `code`."""

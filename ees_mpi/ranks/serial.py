@@ -40,7 +40,7 @@ class Ranks:
         self.stopped_by: str | None = None
         self.deadline = math.inf  # of time.monotonic(), when this rank stops the run as a signal would
         self.run_file: Path | None = None  # which `resume` can continue after an error, if it is there
-        self._limited, self._limit, self._renewed = limited, 0.0, -math.inf
+        self.limited, self._limit, self._renewed = limited, 0.0, -math.inf
         self._stops_when_asked = False
 
     @property
@@ -81,14 +81,14 @@ class Ranks:
     def set_stall_limit(self, seconds: float) -> None:
         """End the job from now on if a rank makes no progress for so long; 0: never."""
         self._limit = seconds
-        if self._limited:
+        if self.limited:
             process.END["seconds"] = seconds
         self._renew_limit(at_once=True)
 
     def _renew_limit(self, at_once: bool = False) -> None:
         """Set the time limit of this rank again, because it makes progress."""
         now = time.monotonic()
-        if self._limited and (at_once or (self._limit and now - self._renewed > min(RENEW_SECONDS, self._limit / 4))):
+        if self.limited and (at_once or (self._limit and now - self._renewed > min(RENEW_SECONDS, self._limit / 4))):
             process.arm(self._limit and self._limit + process.turn_of(self.rank))
             self._renewed = now
 

@@ -26,32 +26,24 @@ NO_END = 10**6  # generations of a recorded run whose end is not known
 DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
 
 
-def sections_of(source: Any) -> dict[str, Any]:
-    """Return the tables of a preset, a .toml file, a run file, a dict or a Config, whose task will be replaced.
-
-    What is missing is `DEFAULT`.
-    """
-    source = source_of({} if source is None else source)
-    if isinstance(source, Config):
-        FOLDERS.extend(source.folders)
-    if isinstance(source, Path):
-        found = load(source, ()).sections()
-    else:
-        found = with_base(tables(written(source), (), str(source)))
-    return found if found.get("method", "ees") != "ees" else {**DEFAULT, **found}
-
-
 def config_of(
     source: Any, task: Mapping[str, Any], parts: Mapping[str, Any], keys: Mapping[str, Any], trust: bool = False
 ) -> Config:
     """Return the config of a loop; this runs no code of the user.
 
-    source: of everything else; parts: by section, each a name, a dict, a settings object, own code, or None
-    keys: single ones; trust: the code that a run file names may run
+    source: a preset, a .toml file, a run file, a dict or a Config; its task is replaced, and what is missing is
+        `DEFAULT`
+    parts: by section, each a name, a dict, a settings object, own code, or None; keys: single ones
+    trust: the code that a run file names may run
     """
-    sections = sections_of(source)
-    if sections.get("method", "ees") != "ees":
-        raise ConfigError(f"config: expected an evolution strategy, got method {sections['method']!r}")
+    source = source_of({} if source is None else source)
+    if isinstance(source, Config):
+        FOLDERS.extend(source.folders)
+    is_file = isinstance(source, Path)
+    found = load(source, ()).sections() if is_file else with_base(tables(written(source), (), str(source)))
+    if found.get("method", "ees") != "ees":
+        raise ConfigError(f"config: expected an evolution strategy, got method {found['method']!r}")
+    sections = {**DEFAULT, **found}
     settings = {key: value for key, value in keys.items() if value is not None}
     for kind, part in parts.items():
         if isinstance(part, str):

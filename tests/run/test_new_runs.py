@@ -24,7 +24,6 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.run.start import Prepared
 
 ENV = {"name": "gymnasium", "env": "support.random_parts:Walk-v0", "steps": 5, "hidden": [2], "observation_share": 1.0}
-LEFTOVER = {"env_settings": {"fault": "leftover"}}
 PARTS = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}
 
 

@@ -4,7 +4,6 @@ As a program on several ranks, `python random_parts.py RUN.h5`: one task that on
 right.
 """
 
-import itertools
 import os
 import sys
 from pathlib import Path
@@ -20,7 +19,6 @@ from support.own_tasks import Base
 
 MAXENT = {"population": {"std": 0.02}, "objective": {"name": "maxent"}}
 SMALL = {"population.size": 8, "run.generations": 2, "noise.size": 5000, "run.fsync": False}
-COUNTER = itertools.count()
 RANDOM = np.random.default_rng()  # without a seed
 
 
@@ -30,10 +28,6 @@ def first(z: Any) -> Any:
 
 def random(z: Any) -> Any:
     return z[0] + RANDOM.normal()
-
-
-def counted(z: Any) -> Any:
-    return z[:1], next(COUNTER)
 
 
 def of_process(z: Any) -> Any:
@@ -57,7 +51,7 @@ def wide(z: Any, seed: int) -> Any:
 
 
 class Walk(gymnasium.Env):
-    """A point on a line; `fault`: the way in which it is not deterministic; "": it uses its seed."""
+    """A point on a line, which uses its seed; `fault`: "leftover", a time that it does not reset."""
 
     observation_space, action_space = Box(-9, 9, (2,), np.float32), Box(-1, 1, (1,), np.float32)
     time = 0.0
@@ -77,7 +71,7 @@ class Walk(gymnasium.Env):
 
     def step(self, action: Any) -> Any:
         self.time += 0.1
-        self.x += 0.1 * float(action[0]) + (RANDOM.normal() if self.fault == "random" else 0.0)
+        self.x += 0.1 * float(action[0])
         return self.seen(), self.x, False, False, {}
 
 
