@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ees_mpi.arrays import Arrays, Floats, Normalization, Singles, digest
 from ees_mpi.errors import PluginError, TaskError
-from ees_mpi.policies import mean_std
 from ees_mpi.ranks import Ranks
 
 MAX_BEHAVIOR = 1e100  # absolute value of a behaviour: the square of a larger one may overflow
 OWN = "objective_value"  # the array of a generation with the values of the user's objectives
+VARIANCE_FLOOR = 1e-2  # of observations
 LEADING = 4  # columns of a packed outcome in front of the behaviour: index, valid, length, fitness
 
 
@@ -65,6 +65,17 @@ class State:
     def digest(self) -> bytes:
         """Return a digest of every bit of the state."""
         return digest(self.arrays())
+
+
+def mean_std(sums: Floats) -> tuple[Floats, Floats]:
+    """Return mean [O] and standard deviation [O] from sums [1 + 2 O]; 0 and 1 if the count is 0."""
+    size = len(sums) // 2
+    count, total, squares = sums[0], sums[1 : 1 + size], sums[1 + size :]
+    if count == 0:
+        return np.zeros(size), np.ones(size)
+    mean = total / count
+    variance = squares / count - np.square(mean)
+    return mean, np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
 
 
 def _below(prefix: str, named: Arrays) -> Arrays:

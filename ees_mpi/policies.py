@@ -19,7 +19,6 @@ HIDDEN = (256, 256)
 HIDDEN_NORM = 1.0
 OUTPUT_NORM = 0.01
 CLIP = 5.0
-VARIANCE_FLOOR = 1e-2
 
 Activation = Literal["tanh", "relu", "silu", "elu", "identity"]
 
@@ -49,17 +48,6 @@ def observation_sums(observations: Sequence[Singles]) -> Floats:
     """Return count, sums and sums of squares [1 + 2 O] of the observations of a rollout."""
     seen = np.array(observations, dtype=np.float64, order="C")
     return np.concatenate([[len(seen)], seen.sum(axis=0), np.square(seen).sum(axis=0)])
-
-
-def mean_std(sums: Floats) -> tuple[Floats, Floats]:
-    """Return mean [O] and standard deviation [O] from sums [1 + 2 O]; 0 and 1 if the count is 0."""
-    size = len(sums) // 2
-    count, total, squares = sums[0], sums[1 : 1 + size], sums[1 + size :]
-    if count == 0:
-        return np.zeros(size), np.ones(size)
-    mean = total / count
-    variance = squares / count - np.square(mean)
-    return mean, np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
 
 
 def parameter_count(sizes: Sequence[int]) -> int:

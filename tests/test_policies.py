@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from ees_mpi.policies import HIDDEN, MLP, mean_std, observation_sums
+from ees_mpi.generation import mean_std
+from ees_mpi.policies import HIDDEN, MLP, observation_sums
 
 CHEETAH = (26, *HIDDEN, 6)
 ANT = (28, *HIDDEN, 8)

@@ -18,8 +18,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files, policy_files, policy_fit
 from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
-from ees_mpi.generation import State
-from ees_mpi.policies import mean_std
+from ees_mpi.generation import State, mean_std
 from ees_mpi.registry import flat
 from ees_mpi.registry.plugins import sources
 from ees_mpi.registry.toml import tables

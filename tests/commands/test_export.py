@@ -18,7 +18,8 @@ from ees_mpi import open_run
 from ees_mpi.commands.export import export_policy
 from ees_mpi.config import read_source
 from ees_mpi.errors import ConfigError
-from ees_mpi.policies import MLP, mean_std
+from ees_mpi.generation import mean_std
+from ees_mpi.policies import MLP
 from ees_mpi.tasks.gymnasium import task as task_module
 
 PAGE = (CHECKOUT / "ees_mpi" / "docs" / "own_environment.md").read_text(encoding="utf-8")

@@ -6,8 +6,7 @@ import pytest
 from support.physics import opened
 
 from ees_mpi.arrays import Floats
-from ees_mpi.generation import Outcome
-from ees_mpi.policies import mean_std
+from ees_mpi.generation import Outcome, mean_std
 from ees_mpi.tasks.bullet.robots import ROBOTS
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
