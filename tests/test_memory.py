@@ -56,10 +56,6 @@ def test_the_limit_of_a_container_counts_whose_group_has_another_name_outside(ma
     assert memory.left()[0] == 300 * MIB
 
 
-def test_a_machine_without_control_groups_has_no_limit(machine: Path) -> None:
-    assert memory.left()[0] == 8 << 30
-
-
 def test_a_table_and_a_state_beyond_the_limit_are_refused_before_anything_is_allocated(machine: Path) -> None:
     (machine / "proc/self/cgroup").write_text("0::/\n")
     limit(machine, 2, "", 400)

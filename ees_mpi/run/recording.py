@@ -45,6 +45,7 @@ def config_of(
         raise ConfigError(f"config: expected an evolution strategy, got method {found['method']!r}")
     sections = {**DEFAULT, **found}
     settings = {key: value for key, value in keys.items() if value is not None}
+    settings |= {"run.needs_start": False, "run.evaluate_mean_every": 0}  # the loop evaluates no mean
     for kind, part in parts.items():
         if isinstance(part, str):
             settings[f"{kind}.name"] = part
@@ -57,11 +58,8 @@ def config_of(
         elif part is not None:
             own = "a function" if kind == "objective" else "a class"
             raise ConfigError(f"{kind}: expected a name, a dict, a settings object or {own} of yours, got {part!r:.80}")
-    if not isinstance(sections.get("run", {}), Mapping):
-        raise ConfigError(f"config: run: expected a table, got {sections['run']!r:.80}")
-    run = {**sections.get("run", {}), "needs_start": False, "evaluate_mean_every": 0}  # the loop evaluates no mean
     given = {key: value for key, value in task.items() if value is not None}
-    whole = source_of({**sections, "run": run, "task": {"name": "own_loop", **given}})
+    whole = source_of({**sections, "task": {"name": "own_loop", **given}})
     return replace(configs.load(whole, settings_of(settings), trust), folders=tuple(FOLDERS))
 
 

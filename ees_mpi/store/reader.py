@@ -331,12 +331,8 @@ def open_hdf5(path: Path) -> h5py.File:
         return h5py.File(raw, "r")
     except Exception as error:
         why = "is not a readable HDF5 file; expected a run file"
-        if path.stat().st_size == 0:
-            why = "is empty; expected a run file"
-        elif "truncated" in str(error):
+        if "truncated" in str(error):
             why = f"is truncated: more than its {path.stat().st_size} bytes are expected; copy it again"
-        elif path.suffix == ".toml":
-            why = "is not a readable HDF5 file, but a config; expected a run file"
         elif path.suffix == ".npz":
             why = NO_RUN
         raise RunFileError(f"{path} {why}") from None

@@ -34,10 +34,3 @@ def test_srun_with_the_plugin_of_the_library_gives_the_bits_of_one_process(libra
     print(f"{library.name:15} srun --mpi={library.srun}: {str(info(out)['state_sha256'])[:16]}")
     assert (info(out)["ranks"], info(out)["nodes"]) == (3, 2)
     assert_same_bits(out, train(tmp_path / "alone.h5", "interference-maxent"))
-
-
-@pytest.mark.parametrize("library", LIBRARIES[:1], ids=lambda library: library.name)
-def test_srun_with_another_plugin_is_refused_in_place_of_many_worlds_of_one(library: Library, tmp_path: Path) -> None:
-    refused = srun(library, "pmi2", *TRAIN, "--out", tmp_path / "run.h5")
-    assert refused.returncode != 0 and "sees a world of size 1" in refused.stderr, refused.stderr + refused.stdout
-    assert not (tmp_path / "run.h5").exists()

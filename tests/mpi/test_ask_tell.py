@@ -73,16 +73,9 @@ def test_a_rank_that_leaves_or_mistakes_one_of_several_loops_ends_all_with_one_s
     assert ended.stderr.count("ees-mpi: ") == 1 and ended.stdout == ""
 
 
-@pytest.mark.parametrize(
-    ("fault", "sentence"),
-    [
-        ("leaves", "ees-mpi: rank 1 has left the loop; make the same calls on all ranks"),
-        ("shape", "ees-mpi: tell: expected a behaviour of shape (7, 2), got (6, 2)"),
-    ],
-)
-def test_a_fault_on_one_rank_ends_all_ranks_with_one_sentence(fault: str, sentence: str, tmp_path: Path) -> None:
-    out = tmp_path / "run.h5"
-    ended = run(python(PROGRAM, fault, out, ranks=3))
+def test_a_fault_on_one_rank_ends_all_ranks_with_one_sentence(tmp_path: Path) -> None:
+    out, sentence = tmp_path / "run.h5", "ees-mpi: tell: expected a behaviour of shape (7, 2), got (6, 2)"
+    ended = run(python(PROGRAM, out, ranks=3))
     assert ended.returncode != 0 and ended.stderr.count(sentence) == 1 and ended.stderr.count("ees-mpi: ") == 1
     assert ended.stderr.count(f'{PROGRAM}", line ') >= 1 and "ees_mpi/ranks" not in ended.stderr
     assert all_ended(out) and info(out)["generations"] == 2 and not info(out)["complete"]
