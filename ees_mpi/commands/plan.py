@@ -21,7 +21,7 @@ from ees_mpi.errors import ConfigError
 from ees_mpi.generation import Found, Outcomes
 from ees_mpi.noise import Noise, NoiseTable
 from ees_mpi.ranks import Ranks, gpus
-from ees_mpi.ranks.one_of_many import OneOfMany
+from ees_mpi.ranks.serial import OneOfMany
 from ees_mpi.run.arrays import layout_of
 from ees_mpi.run.determinism import check_deterministic
 from ees_mpi.run.evaluators import CpuEvaluator

@@ -20,7 +20,7 @@ from ees_mpi import config as configs
 from ees_mpi.commands.plan import TABLE, Share
 from ees_mpi.noise import NoiseTable
 from ees_mpi.ranks import Ranks, gpus
-from ees_mpi.ranks.one_of_many import OneOfMany
+from ees_mpi.ranks.serial import OneOfMany
 
 PER_NODE, GPUS = 100, 4  # ranks and GPUs of a node
 
