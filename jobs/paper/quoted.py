@@ -26,6 +26,7 @@ from ees_mpi.strategy.objectives import OBJECTIVES
 
 Numbers = dict[str, float]
 WAYS = {"ranks": ("ranks", 0.5**0.5), "whiten": ("whiten", 1.0), "narrow": ("ranks", 0.1)}  # and the kernel of MaxEnt
+COMPARED = ("heritable", "heritable_share", "distance_single")
 ONE_START = ("ranks", "whiten", "own", "small", "narrow", "wide", "spatial")  # arms of the ant
 
 
@@ -122,34 +123,28 @@ def others(rows: Sequence[Row]) -> Numbers:
 
 
 def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
-    """Return the numbers on what belongs to the mutation, of ants."""
+    """Return the numbers on what belongs to the mutation, of ants: ant.ARM.COLUMN, and ant.ARM-over-ARM.COLUMN."""
     found: Numbers = {}
     seeds = {"four": ANTS, "own": ANTS, "staged": STAGES, "long": STAGES}
     arms = ("whiten", "ranks", "small", "narrow", "own", "four", "staged", "long")
     ants = {arm: tables.replica_arm(measured, arm, seeds.get(arm, SIX)) for arm in arms}
-    fresh = tables.replica_arm(measured, "whiten", STAGES)
-    ants |= {"fresh": fresh, "one": ants["whiten"] + fresh}  # the fourth plan compares with `whiten` only
+    ants["fresh"] = tables.replica_arm(measured, "whiten", STAGES)
+    ants["one"] = ants["whiten"] + ants["fresh"]  # the fourth plan compares with `whiten` only
+    trained = tables.by_arm(rows, "run")
+    every = tables.by_arm(measured, "mean")
+    ants["even"] = [
+        every[arm][seed] for arm in ONE_START for seed, row in trained[arm].items() if rules.has_ring(row)
+    ]
     for arm, runs in ants.items():
-        for name in ("heritable", "heritable_share", "realised", "same_way"):
+        for name in (*COMPARED, "realised", "same_way"):
             found |= limits(f"ant.{arm}.{name}", column(runs, name))
-        for name, key in (("all-sectors", "reliable_sectors"), ("all-sectors-held-out", "held_out_sectors")):
-            found[f"ant.{arm}.{name}"] = sum(value == 8 for value in column(runs, key))
-        if arm in ("whiten", "own", "fresh", "one", "ranks"):
-            found |= compared(f"ant.four-over-{arm}", ants["four"], runs, "heritable")
-            found |= compared(f"ant.four-over-{arm}.heritable_share", ants["four"], runs, "heritable_share")
-    for first, second in (("ranks", "whiten"), ("long", "four"), ("fresh", "whiten")):
-        for name in ("heritable", "heritable_share"):
+        for name in ("reliable_sectors", "held_out_sectors"):
+            found[f"ant.{arm}.{name}.all"] = sum(value == 8 for value in column(runs, name))
+        found[f"ant.{arm}.elsewhere"] = sum(value >= rules.RING for value in column(runs, "ring"))
+    for first, second in itertools.permutations(ants, 2):
+        for name in COMPARED:
             found |= compared(f"ant.{first}-over-{second}.{name}", ants[first], ants[second], name)
-    for arm in ("four", "long"):
-        found |= compared(f"ant.{arm}-over-one.distance", ants[arm], ants["one"], "distance_single")
-        found[f"ant.{arm}.elsewhere"] = sum(value >= rules.RING for value in column(ants[arm], "ring"))
-    every, trained = tables.by_arm(measured, "mean"), tables.by_arm(rows, "run")
-    found["ant.whiten.elsewhere"] = sum(value >= rules.RING for value in column(every["whiten"].values(), "ring"))
-    found["ant.whiten.elsewhere.10"] = number(every["whiten"][10], "ring")
-    rings = [every[arm][seed] for arm in ONE_START for seed, row in trained[arm].items() if rules.has_ring(row)]
-    for name in ("heritable_share", "realised"):
-        found |= limits(f"ant.even.{name}", column(rings, name))
-    return found
+    return found | {"ant.whiten.elsewhere.10": number(every["whiten"][10], "ring")}
 
 
 def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
@@ -158,12 +153,12 @@ def four_starts(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     for robot in ("ant", "cheetah"):
         (row,) = (row for row in measured if row["mean"] == f"gymnasium-{robot}-maxent")
         found |= {f"gymnasium.{robot}.{name}": number(row, name) for name in ("heritable_share", "realised")}
-    arms = tables.by_arm(measured, "mean", "cheetah")
+    arms = {arm: [*runs.values()] for arm, runs in tables.by_arm(measured, "mean", "cheetah").items()}
     for arm in ("four", "ranks"):
-        found |= limits(f"cheetah.{arm}.heritable_share", column(arms[arm].values(), "heritable_share"))
-        found[f"cheetah.{arm}.best_elsewhere"] = float(np.mean(column(arms[arm].values(), "best_elsewhere")))
+        found |= limits(f"cheetah.{arm}.heritable_share", column(arms[arm], "heritable_share"))
+        found[f"cheetah.{arm}.best_elsewhere"] = float(np.mean(column(arms[arm], "best_elsewhere")))
     for name in ("heritable", "heritable_share", "best_elsewhere"):
-        found |= compared(f"cheetah.four.over.{name}", *([*arms[arm].values()] for arm in ("four", "ranks")), name)
+        found |= compared(f"cheetah.four.over.{name}", arms["four"], arms["ranks"], name)
     trained, standard = tables.by_arm(rows, "run", "cheetah")["four"], group(rows, SIX, "cheetah", STANDARD)
     far = column(trained.values(), f"single{LATE}"), column(standard.values(), f"distance{LATE}")
     return found | interval("cheetah.four.over.es", ratio(*far))
