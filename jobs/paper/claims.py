@@ -226,7 +226,7 @@ def offspring(rows: Sequence[Row], whose: str) -> list[Answer]:
 def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
     """Compare the mean x of standard ES after 5, 10 and 20 updates from a trained and from a random network."""
     first = "gentle" if whose == "text" else "full"
-    starts = {start: runs for (start, _, how), runs in seeding_runs(rows, whose).items() if how == first}
+    starts = {start: runs for (start, how), runs in seeding_runs(rows, whose).items() if how == first}
     names = [name for name in OURS if name in starts]
     pairs = [tuple(column(starts[each], f"x_{n}") for each in (name, "random")) for name in names for n in (5, 10, 20)]
     verdict, p = all_larger(pairs)

@@ -12,6 +12,7 @@ from rules import LATE, SIX
 
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 STARTS = {"random": "random network", **{name: f"network of {name}" for name in NAMED}}
+STARTS[STANDARD] += " that walks sideways"
 RULES = {"released": "released rules", "text": "text's rules"}
 CHANGED = {rules.WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
 INHERITED = {  # column of heritability.csv, and how its numbers are shown
@@ -20,7 +21,6 @@ INHERITED = {  # column of heritability.csv, and how its numbers are shown
     "passed on": ("realised", (0, 100, " %")),
 }
 ARM_RUN = re.compile(r"(ant|cheetah)-maxent-authors(?:-([a-z-]+?))?-mujoco-seed(\d+)(-after30)?")
-MANY = "-many"  # ends the name of a larger sample of a mean that has one already
 ARMS = WORK["arms"]  # of the third to the fifth plan, in the order of the tables
 SAME = {"first": "whiten"}  # the fifth plan trains as the third does, with other seeds
 MAIN = ("ranks", "whiten", "own", "four", "long")  # the arms of the ant that the figure shows
@@ -39,29 +39,21 @@ def count(runs: Sequence[Mapping[str, object]]) -> str:
     return f"{len(runs)} run{'s' * (len(runs) > 1)}"
 
 
-def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str, str], list[Row]]:
-    """Return the runs of standard ES towards +x on the ant: by start, how a control was trained, and first steps."""
-    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    found: dict[tuple[str, str, str], list[Row]] = {}
-    for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000"):
-        if row["rules"] == whose:
-            home = homes.get(row["start_digest"], {}) if row["start"] == STANDARD else {}
-            how = f", {home['generations']} generations at {home['direction']} degrees" if home else ""
-            found.setdefault((row["start"], how, row["first_steps"]), []).append(row)
+def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str], list[Row]]:
+    """Return the runs of standard ES towards +x on the ant, by start and first steps."""
+    found: dict[tuple[str, str], list[Row]] = {}
+    for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000", rules=whose):
+        found.setdefault((row["start"], row["first_steps"]), []).append(row)
     return found
 
 
 def seeding(rows: Sequence[Row]) -> str:
     """Return the table of seeding: mean x after so many updates, with plain Adam or the gentle rule."""
-    updates, table = (5, 20), []
-    for whose, first in itertools.product(RULES, ("full", "gentle")):
-        found = {
-            (start, how): runs for (start, how, steps), runs in seeding_runs(rows, whose).items() if steps == first
-        }
-        words = f"{RULES[whose]}{', gentle' * (first == 'gentle')}"
-        for (start, how), runs in sorted(found.items(), key=lambda each: list(STARTS).index(each[0][0])):
-            cells = [f"{round(np.mean(column(runs, f'x_{update}')), 1) + 0:.1f}" for update in updates]  # no minus zero
-            table.append((f"{words}: {STARTS[start]}{how}", f"{len(runs)}", *cells))
+    table = []
+    for whose, first, start in itertools.product(RULES, ("full", "gentle"), STARTS):
+        if runs := seeding_runs(rows, whose).get((start, first)):
+            words = f"{RULES[whose]}{', gentle' * (first == 'gentle')}: {STARTS[start]}"
+            table.append((words, f"{len(runs)}", *(f"{np.mean(column(runs, f'x_{n}')):.1f}" for n in (5, 20))))
     return lines(("standard ES begins with", "runs", "x after 5 updates", "after 20"), table)
 
 
@@ -109,10 +101,9 @@ def bullet(rows: Sequence[Row]) -> str:
     homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
     groups: dict[str, list[tuple[Row, Row]]] = {}
     for row in select(rows, kind="sample", engine="bullet"):
-        if (home := homes.get(row["start_digest"])) and not row["run"].endswith(MANY):
-            length = f", {home['generations']} generations" if int(home["generations"]) < 95 else ""
-            whose = RULES.get(home["rules"]) or CHANGED.get(home["changed"], f"text's rules but {home['changed']}")
-            groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}{length}", []).append((row, home))
+        home = homes[row["start_digest"]]
+        whose = RULES.get(home["rules"]) or CHANGED[home["changed"]]
+        groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}", []).append((row, home))
     table = []
     for name, pairs in sorted(groups.items(), reverse=True):
         ratios = [number(row, "distance_last") / number(home, "distance_last") for row, home in pairs]

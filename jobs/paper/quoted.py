@@ -6,7 +6,6 @@ NAME, NAME.low and NAME.high (its 90 % interval); several values have NAME.low a
 """
 
 import itertools
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -17,7 +16,7 @@ import page_tables as tables
 import rules
 from blocks import Floats, read_block
 from endpoints import Row, column, number, select
-from page_tables import MAXENT, MAXVAR, NAMED, STANDARD
+from page_tables import MAXENT, MAXVAR, STANDARD
 from rules import ANTS, LATE, SIX, STAGES, group, mann_whitney, over, paired, ratio
 
 from ees_mpi.generation import Outcomes
@@ -60,66 +59,48 @@ def plan6(rows: Sequence[Row]) -> Numbers:
     return found
 
 
-def cheetahs(rows: Sequence[Row]) -> Numbers:
-    """Return the numbers on whitening and ranks on the cheetah."""
-    runs = {name: group(rows, SIX, "cheetah", name) for name in NAMED}
+def swaps(rows: Sequence[Row]) -> Numbers:
+    """Return the numbers on robots with one rule changed: whitening in place of ranks, or another kernel."""
+    es, ranks = (group(rows, SIX, "cheetah", name) for name in (STANDARD, MAXENT))
     white = group(rows, SIX, "cheetah", MAXENT, "other", rules.WHITENED)
-    found = interval("cheetah.whiten", over(white, runs[STANDARD]))
-    found |= interval("cheetah.ranks-over-whiten", paired(runs[MAXENT], white))
-    return found | interval("cheetah.maxvar-over-maxent", paired(runs[MAXVAR], runs[MAXENT]))
-
-
-def ants(rows: Sequence[Row]) -> Numbers:
-    """Return the numbers on rings and distances of ants with ranks, whitening and other kernels."""
-    standard = group(rows, SIX, "ant", STANDARD)
-    walking = {seed: row for seed, row in standard.items() if number(row, f"distance{LATE}") >= rules.FAR}
-    arms, found = tables.by_arm(rows, "run"), {}
+    found = interval("cheetah.whiten", over(white, es)) | interval("cheetah.ranks-over-whiten", paired(ranks, white))
+    arms = tables.by_arm(rows, "run")
     for arm in ("ranks", "whiten", "narrow", "wide"):
-        runs = arms[arm]
-        found[f"ant.{arm}.even"] = sum(map(rules.has_ring, runs.values()))
-        found |= limits(f"ant.{arm}.ring", tables.rings([*runs.values()]))
-        found |= limits(f"ant.{arm}.correlation", np.abs(column(runs.values(), "correlation_last")))
-    found |= interval("ant.ranks-over-walking", over(arms["ranks"], walking))
+        runs = [*arms[arm].values()]
+        found[f"ant.{arm}.even"] = sum(map(rules.has_ring, runs))
+        found |= limits(f"ant.{arm}.ring", tables.rings(runs))
+        found |= limits(f"ant.{arm}.correlation", np.abs(column(runs, "correlation_last")))
     found |= interval("ant.whiten-over-ranks", paired(arms["whiten"], arms["ranks"]))
     late = [column(arms["long"].values(), f"distance{ending}") for ending in ("_last_10", LATE)]
     found |= interval("ant.long.growth", rules.paired_ratio(*late))
     found["ant.whiten.ring.10"] = tables.rings([arms["whiten"][10]])[0]
-    for arm in ("whiten", "narrow"):
-        digests = {row["digest"] for row in arms[arm].values()}
-        sampled = [row for row in select(rows, kind="sample", engine="bullet") if row["start_digest"] in digests]
-        found[f"ant.{arm}.bullet.even"] = sum(rules.has_ring(row, "_last") for row in sampled)
-        found |= limits(f"ant.{arm}.bullet.ring", tables.rings(sampled, "_last"))
-    return found
+    digests = {row["digest"] for row in arms["whiten"].values()}
+    sampled = [row for row in select(rows, kind="sample", engine="bullet") if row["start_digest"] in digests]
+    found["ant.whiten.bullet.even"] = sum(rules.has_ring(row, "_last") for row in sampled)
+    return found | limits("ant.whiten.bullet.ring", tables.rings(sampled, "_last"))
 
 
 def others(rows: Sequence[Row]) -> Numbers:
-    """Return the numbers on adaptation, offspring of MAML, seeding, mixtures and interference."""
+    """Return the numbers on adaptation, offspring of MAML, seeding and mixtures."""
     found: Numbers = {}
-    for (whose, name, length), runs in tables.adaptation_groups(rows).items():
-        key = f"adapt.{'' if whose == '-' else f'{whose}.'}{name}.{length}"
-        found[key] = float(np.mean(tables.adapted(runs)))
-        found[f"{key}.wrong"], _ = tables.wrong_side(runs)
-    same = [*group(rows, SIX, "cheetah", MAXENT).values()]
-    found["adapt.same-seeds"] = float(np.mean(tables.adapted(same)))
-    found["adapt.same-seeds.wrong"], _ = tables.wrong_side(same)
+    adapted = {".".join(key).removeprefix("-."): runs for key, runs in tables.adaptation_groups(rows).items()}
+    adapted["same-seeds"] = [*group(rows, SIX, "cheetah", MAXENT).values()]
+    for name, runs in adapted.items():
+        found[f"adapt.{name}"] = float(np.mean(tables.adapted(runs)))
+        found[f"adapt.{name}.wrong"], _ = tables.wrong_side(runs)
     for name in (MAXVAR, MAXENT, "MAML"):
         runs = select(rows, robot="cheetah", algorithm=name, kind="sample", engine="mujoco", std="0.02")
         runs = [row for row in runs if row["rules"] == "released" or name == "MAML"]
         found[f"offspring.{name}"] = float(np.mean(column(runs, "distance_last")))
         found[f"offspring.{name}.sd"] = float(np.mean(np.sqrt(column(runs, "distance_variance_last"))))
-    seeds = tables.seeding_runs(rows, "released")
-    groups = {start: runs for (start, how, _), runs in seeds.items() if start != STANDARD or ", 100 gen" in how}
-    found |= {f"seeding.{start}": float(np.mean(column(runs, "x_20"))) for start, runs in groups.items()}
-    pairs = [[column(groups[each], f"x_{updates}") for each in (MAXENT, STANDARD)] for updates in (5, 10, 20)]
+    starts = {start: runs for (start, _), runs in tables.seeding_runs(rows, "released").items()}
+    found |= {f"seeding.{start}": float(np.mean(column(runs, "x_20"))) for start, runs in starts.items()}
+    pairs = [[column(starts[each], f"x_{updates}") for each in (MAXENT, STANDARD)] for updates in (5, 10, 20)]
     found[f"seeding.{STANDARD}.p"] = max(mann_whitney(*pair)[0] for pair in pairs)
-    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    walked = [number(homes[row["start_digest"]], f"distance{LATE}") >= 30 for row in groups[STANDARD]]
-    reached = np.array(column(groups[STANDARD], "x_20"))
-    found |= limits("seeding.far", reached[walked]) | limits("seeding.slow", reached[np.logical_not(walked)])
     for kind in ("mixture", "split"):
         runs = select(rows, robot="ant", kind=kind, rules="text")
         found |= limits(f"{kind}.specialization", column(runs, "specialization_last"))
-    return found | limits("interference.x", column(select(rows, robot="interference", generations="6000"), "x_settled"))
+    return found
 
 
 def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
@@ -132,9 +113,7 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
     ants["one"] = ants["whiten"] + ants["fresh"]  # the fourth plan compares with `whiten` only
     trained = tables.by_arm(rows, "run")
     every = tables.by_arm(measured, "mean")
-    ants["even"] = [
-        every[arm][seed] for arm in ONE_START for seed, row in trained[arm].items() if rules.has_ring(row)
-    ]
+    ants["even"] = [every[arm][seed] for arm in ONE_START for seed, row in trained[arm].items() if rules.has_ring(row)]
     for arm, runs in ants.items():
         for name in (*COMPARED, "realised", "same_way"):
             found |= limits(f"ant.{arm}.{name}", column(runs, name))
@@ -179,18 +158,13 @@ def engines(results: Path) -> Numbers:
     return found | {"ant.whiten.left.10": float((places[..., 0] < 0).mean())}
 
 
-def shapes(results: Path) -> Numbers:
-    """Return how the rings with ranks are stretched, and how alike the weights of MaxVar and MaxEnt are.
-
-    weights.ROBOT.WAY: the correlation of the weights that both give to the last mutations of MaxEnt's runs.
-    """
-    kept = {robot: last_of_maxent(results, *blocks) for robot, blocks in (("cheetah", "ab"), ("ant", "d"))}
-    axes = [np.linalg.eigh(np.cov(last.T))[1][:, 1] for last in kept["ant"]]
-    found = {"ant.ranks.axis": float(np.mean([abs(math.degrees(math.atan2(y, x)) % 90 - 45) for x, y in axes]))}
-    spread = 12**-0.5  # the standard deviation of ranks, which are even from -0.5 to 0.5
-    found |= {f"kernel.{way}": width / spread for way, width in (("ranks", 0.5**0.5), ("narrow", 0.1))}
-    for robot, way in itertools.product(kept, WAYS):
-        found |= limits(f"weights.{robot}.{way}", [correlation_of_weights(last, *WAYS[way]) for last in kept[robot]])
+def weights(results: Path) -> Numbers:
+    """Return how alike the weights are that MaxVar and MaxEnt give to the last mutations of MaxEnt's runs."""
+    found: Numbers = {}
+    for robot, blocks in (("cheetah", "ab"), ("ant", "d")):
+        kept = last_of_maxent(results, *blocks)
+        for way, how in WAYS.items():
+            found |= limits(f"weights.{robot}.{way}", [correlation_of_weights(last, *how) for last in kept])
     return found
 
 
@@ -211,5 +185,5 @@ def correlation_of_weights(last: Floats, normalization: str, bandwidth: float) -
 
 def quoted(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Numbers:
     """Return all numbers by name."""
-    paper = plan6(rows) | cheetahs(rows) | ants(rows) | others(rows) | shapes(results)
+    paper = plan6(rows) | swaps(rows) | others(rows) | weights(results)
     return paper | heritable(rows, measured) | four_starts(rows, measured) | engines(results)

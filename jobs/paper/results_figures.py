@@ -7,33 +7,34 @@ from typing import Any
 
 import numpy as np
 from blocks import Floats, KeptRun, read_block
-from endpoints import DIRECTIONS, PAPERS_ROBOTS, Row, column, directions, facts, read
-from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, wrong_side
+from claims import arms_of
+from endpoints import DIRECTIONS, Row, column, directions, read, select
+from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, seeding_runs, wrong_side
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 
-ALGORITHMS = {"es": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt"}
-ROWS = tuple(ALGORITHMS.values())
+ROWS = ("standard ES", "MaxVar", "MaxEnt")
 COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#777777", "MAML": "#cc79a7"}
 COMPONENTS = ("#0072b2", "#e69f00")
 SMALL = 4.6  # inches: a figure whose words a phone can show
-Known = tuple[KeptRun, Row]
+Arms = Mapping[tuple[str, str, str], Sequence[KeptRun]]  # by rules, robot and algorithm
 
 
 def draw(results: Path, out: Path) -> list[Path]:
     """Draw all figures; return their paths."""
-    runs = [(run, facts(run)) for path in sorted(results.glob("*.h5")) for run in read_block(path)]
-    measured = read(results / "heritability.csv")
+    runs = {run.name: run for path in sorted(results.glob("*.h5")) for run in read_block(path)}
+    rows, measured = read(results / "numbers.csv"), read(results / "heritability.csv")
+    arms = {arm: [runs[row["run"]] for row in members] for arm, members in arms_of(rows).items()}
     out.mkdir(parents=True, exist_ok=True)
     with drawing():
         figures = {
-            "cheetah": draw_cheetah(runs),
-            "ant": draw_ant(runs),
-            "distance": draw_distance(runs),
-            "adaptation": draw_adaptation(read(results / "numbers.csv")),
-            "seeding": draw_seeding(runs),
-            "mixtures": draw_mixtures(runs),
-            "interference": draw_interference(runs),
+            "cheetah": draw_cheetah(arms),
+            "ant": draw_ant(arms),
+            "distance": draw_distance(arms),
+            "adaptation": draw_adaptation(rows),
+            "seeding": draw_seeding(runs, rows),
+            "mixtures": draw_mixtures(runs, rows),
+            "interference": draw_interference(runs, rows),
             "heritability": draw_ants(by_training(measured, "ant", MAIN)),
         }
         for name, figure in figures.items():
@@ -42,27 +43,14 @@ def draw(results: Path, out: Path) -> list[Path]:
     return [out / f"{name}.png" for name in figures]
 
 
-def trained(runs: Sequence[Known], robot: str, algorithm: str, rules: str) -> list[Known]:
-    """Return the trainings of 100 generations of the paper's robots, N = 10,000, towards +x, by seed."""
-    wanted = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training", "generations": "100"}
-    same = [each for each in runs if (wanted | PAPERS_ROBOTS).items() <= each[1].items()]
-    return sorted((each for each in same if each[1]["direction"] in ("", "0")), key=lambda each: int(each[1]["seed"]))
+def median_run(members: Sequence[KeptRun]) -> KeptRun:
+    """Return the run in the middle by the last mean distance; of an even number, the upper of the two."""
+    return sorted(members, key=lambda run: run.metrics["distance_mean"][-1])[len(members) // 2]
 
 
-def by_seed(runs: Sequence[Known], **facts: str) -> list[Known]:
-    """Return the runs with these facts, by seed."""
-    found = [each for each in runs if facts.items() <= each[1].items()]
-    return sorted(found, key=lambda each: int(each[1]["seed"]))
-
-
-def median_run(members: Sequence[Known], name: str = "distance_mean") -> KeptRun:
-    """Return the run in the middle by a metric of the last generation; of an even number, the upper of the two."""
-    return sorted((run for run, _ in members), key=lambda run: run.metrics[name][-1])[len(members) // 2]
-
-
-def draw_cheetah(runs: Sequence[Known]) -> Figure:
+def draw_cheetah(arms: Arms) -> Figure:
     """Draw where mutations of the cheetah end in the last generation: a line for the median run of each group."""
-    groups = {(words, name): trained(runs, "cheetah", name, rules) for rules, words in RULES.items() for name in ROWS}
+    groups = {(words, name): arms[rules, "cheetah", name] for rules, words in RULES.items() for name in ROWS}
     figure, (panel,) = grid(1, 1, 3.0)
     figure.set_figwidth(SMALL)
     edges = np.linspace(-58, 58, 59)
@@ -80,11 +68,11 @@ def draw_cheetah(runs: Sequence[Known]) -> Figure:
     return figure
 
 
-def draw_ant(runs: Sequence[Known]) -> Figure:
+def draw_ant(arms: Arms) -> Figure:
     """Draw where mutations of the ant end in the last generation: a panel for the median run of each group."""
     figure, panels = grid(6, 3, 2.0, sharex=True, sharey=True)
     figure.set_figwidth(6.0)
-    groups = [(words, name, trained(runs, "ant", name, rules)) for rules, words in RULES.items() for name in ROWS]
+    groups = [(words, name, arms[rules, "ant", name]) for rules, words in RULES.items() for name in ROWS]
     for panel, (words, name, members) in zip(panels, groups, strict=True):
         run = median_run(members)
         draw_places(panel, [(run.last, COLORS[name])], 46)
@@ -93,13 +81,13 @@ def draw_ant(runs: Sequence[Known]) -> Figure:
     return figure
 
 
-def draw_distance(runs: Sequence[Known]) -> Figure:
+def draw_distance(arms: Arms) -> Figure:
     """Draw the mean distance of mutations over generations: a line for each run, a panel for each robot and rules."""
     figure, panels = grid(4, 2, 2.0, sharex=True)
     figure.set_figwidth(6.0)
     for panel, (robot, rules) in zip(panels, itertools.product(("cheetah", "ant"), RULES), strict=True):
         for name in ROWS:
-            members = [run.metrics["distance_mean"] for run, _ in trained(runs, robot, name, rules)]
+            members = [run.metrics["distance_mean"] for run in arms[rules, robot, name]]
             panel.plot(np.transpose(members), color=COLORS[name], linewidth=0.4, alpha=0.5)
             panel.plot(np.mean(members, axis=0), color=COLORS[name], linewidth=1.8, label=name)
         panel.set(title=f"{robot}, {RULES[rules]}", ylim=(0, 55 if robot == "cheetah" else 50), xlim=(0, 99))
@@ -111,26 +99,26 @@ def draw_distance(runs: Sequence[Known]) -> Figure:
     return figure
 
 
-def draw_interference(runs: Sequence[Known]) -> Figure:
+def draw_interference(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
     """Draw x over generations on the interference task, a line for each run."""
     figure, (panel,) = grid(1, 1, 2.0)
     figure.set_figwidth(SMALL)
     for name in ("MaxVar", "MaxEnt"):
-        for run, _ in by_seed(runs, robot="interference", algorithm=name, generations="6000"):
-            panel.plot(run.metrics["mean_x"], color=COLORS[name], linewidth=0.7, label=name)
+        for row in select(rows, robot="interference", algorithm=name, generations="6000"):
+            panel.plot(runs[row["run"]].metrics["mean_x"], color=COLORS[name], linewidth=0.7, label=name)
     panel.axhline(5 * np.pi / 2, color="0.5", linewidth=0.7, linestyle=":")
     panel.set(xlabel="generation", ylabel="x", xlim=(0, 3000))
     explain(figure, [panel])
     return figure
 
 
-def draw_mixtures(runs: Sequence[Known]) -> Figure:
+def draw_mixtures(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
     """Draw where mutations of each of two networks end: the runs with least, median and most specialization."""
     figure, panels = grid(6, 3, 2.0, sharex=True, sharey=True)
     figure.set_figwidth(6.0)
     kinds = {"mixture": "two random networks", "split": "one network, split"}
     for line, (kind, words) in zip((panels[:3], panels[3:]), kinds.items(), strict=True):
-        members = [run for run, _ in by_seed(runs, robot="ant", kind=kind)]
+        members = [runs[row["run"]] for row in select(rows, robot="ant", kind=kind)]
         chosen = sorted(members, key=lambda run: run.metrics["specialization"][-1])
         for panel, run in zip(line, (chosen[0], chosen[len(chosen) // 2], chosen[-1]), strict=True):
             draw_places(panel, [(run.last[run.component == k], color) for k, color in enumerate(COMPONENTS)], 16)
@@ -184,22 +172,17 @@ def draw_adaptation(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def draw_seeding(runs: Sequence[Known]) -> Figure:
+def draw_seeding(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
     """Draw the mean x of standard ES towards +x on the ant, released rules and plain Adam, against updates."""
-    starts: dict[str, list[Floats]] = {}
-    short = {row["digest"] for _, row in runs if row["generations"] == "30"}  # the first controls
-    wanted = {"robot": "ant", "kind": "seeding", "rules": "released", "first_steps": "full", **PAPERS_ROBOTS}
-    for run, row in (each for each in runs if wanted.items() <= each[1].items()):
-        if row["start_digest"] not in short:
-            starts.setdefault(row["start"], []).append(run.metrics["fitness_mean"])
+    starts = {start: members for (start, first), members in seeding_runs(rows, "released").items() if first == "full"}
     figure, (panel,) = grid(1, 1, 2.6)
     figure.set_figwidth(SMALL)
-    for start, curves in starts.items():
-        rows = np.array([curve[: min(map(len, curves))] for curve in curves])
-        panel.plot(rows.T, color=COLORS[start], linewidth=0.5, alpha=0.5)
-        panel.plot(rows.mean(axis=0), color=COLORS[start], linewidth=2)
+    for start, members in starts.items():
+        curves = np.array([runs[row["run"]].metrics["fitness_mean"] for row in members])
+        panel.plot(curves.T, color=COLORS[start], linewidth=0.5, alpha=0.5)
+        panel.plot(curves.mean(axis=0), color=COLORS[start], linewidth=2)
         words = {"random": "a random network", "standard ES": "standard ES,\ntrained sideways"}.get(start, start)
-        panel.text(20.4, rows[:, -1].mean(), f"from {words}", color=COLORS[start], va="center")
+        panel.text(20.4, curves[:, -1].mean(), f"from {words}", color=COLORS[start], va="center")
     panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
     panel.set(xlabel="updates of standard ES", ylabel="mean x of the mutations", xlim=(0, 20), xticks=range(0, 21, 5))
     return figure
