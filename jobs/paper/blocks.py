@@ -1,7 +1,7 @@
 """A block of runs in one plain HDF5 file: all metrics of every generation, adaptations, some final positions.
 
-    xarray.open_dataset("jobs/paper/results/cheetah-text.h5", engine="h5netcdf")      # pip install h5netcdf
-    h5py.File("jobs/paper/results/cheetah-text.h5")["distance_mean"][:]     # [run, generation], NaN after the last one
+    xarray.open_dataset("jobs/paper/results/sixth.h5", engine="h5netcdf")      # pip install h5netcdf
+    h5py.File("jobs/paper/results/sixth.h5")["distance_mean"][:]     # [run, generation], NaN after the last one
 
 The axis `run` has the runs by name. Metrics are [run, generation]. `last_position` [run, individual, axis] has up to
 1,000 offspring of the last generation, `last_component` their means in a mixture.
