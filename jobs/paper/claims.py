@@ -147,7 +147,8 @@ def reached(arms: Arms, rules: str) -> list[Answer]:
     for name in OURS:
         values = column(arms[rules, "ant", name], "directions_last")
         said = f"{min(values):.0f} to {max(values):.0f} of 36"
-        found.append(Answer(name, said, OPEN, f"{len(values)} of {RUNS} runs, no rule was planned"))
+        fewer = f"{len(values)} of {RUNS} runs, " * (len(values) < RUNS)
+        found.append(Answer(name, said, OPEN, f"{fewer}no rule was planned"))
     return found
 
 
