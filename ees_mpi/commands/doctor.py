@@ -1,7 +1,7 @@
 """`ees-mpi doctor`: check everything that a run needs, on every node: cores, memory, files, locks, GPUs, packages.
 
-Each rank describes where it runs, and one rank of each node describes the node. All of it is gathered on all ranks, so
-that they agree on the findings. What is the same on all nodes is one line.
+Each rank says where it runs, and one rank of each node looks at the node. What is the same on all nodes is one line. At
+last all ranks train a small run.
 """
 
 import contextlib
@@ -11,8 +11,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +35,6 @@ EXTRAS = {  # of this package, with the packages that each brings and its purpos
 PRESET = "ant-maxent"  # whose memory is asked for, unless another one is named
 SYSTEM, PROC = Path("/sys/devices/system"), Path("/proc")
 Finding = tuple[str, str, str]  # a line of the output: ok, note or bad; the subject; the result
-Facts = dict[str, Any]  # of a rank, and, from the first rank of each node, of the node
 
 RUN: dict[str, Any] = {  # the run that it trains
     "run": {"generations": 10, "seed": 1, "evaluate_mean_every": 2},
@@ -69,31 +67,27 @@ def examine(ranks: Ranks, source: str | None = None) -> list[Finding]:
 
     source: the preset or config file whose memory is asked for
     """
-    here = machine.fingerprint()
+    here, needs = machine.fingerprint(), ranks.from_root(lambda: needed(source))
+    places = gathered(ranks, place())
     with locked_file(ranks) as (name, problem):
-        places = gathered(ranks, {**place(), **(node(Path(name)) if ranks.node_rank == 0 else {})})
-    nodes = [found for found in places if "shm" in found]
-    findings = [
-        *_mpi(ranks),
-        _tried("same bits", lambda: ranks.check_alike(here), "all ranks have the same CPU features, BLAS and versions"),
-        *_left_behind(nodes),
-        *_gpus(ranks, nodes),
-    ]
+        host, found = os.uname().nodename, list[Finding]()
+        if ranks.node_rank == 0:
+            members = [each for each in places if each["host"] == host]
+            found = [*of_node(members, needs), *files_of_node("" if problem else name)]
+        nodes = [(host, found) for host, found in gathered(ranks, [host, found]) if found]
+    findings = [*_mpi(ranks), _same_bits(ranks, here), *merged(nodes), *_gpus(ranks)]
     with ranks.together():
         if ranks.is_root:
             findings += [
                 ("ok", "cpu", f"{here['cpu']}; {here['blas']}; numpy {here['numpy']}"),
-                _tried("threads", machine.check_threads, "one BLAS thread per rank"),
-                *_cores(places),
-                *_memory(nodes, places, source),
-                *_files(nodes, name, problem),
+                *_folder(name, problem),
                 *_packages(),
             ]
     return [*findings, *(trained(ranks) if name else ())]
 
 
-def gathered(ranks: Ranks, facts: Facts) -> list[Facts]:
-    """Return the facts of all ranks, on every rank."""
+def gathered(ranks: Ranks, facts: Any) -> list[Any]:
+    """Return the facts of all ranks, which JSON can hold, on every rank."""
     data = np.frombuffer(json.dumps(facts).encode(), np.uint8)
     ends = np.cumsum(counts := ranks.each(len(data)))
     everything = ranks.allgather(data, counts).tobytes()
@@ -102,7 +96,20 @@ def gathered(ranks: Ranks, facts: Facts) -> list[Facts]:
     ]
 
 
-def place() -> Facts:
+def merged(nodes: Sequence[tuple[str, Sequence[Finding]]]) -> Iterator[Finding]:
+    """Yield each finding about nodes once, with the hosts that have it."""
+    hosts_of: dict[Finding, list[str]] = {}
+    for host, findings in nodes:
+        for verdict, subject, said in findings:
+            hosts_of.setdefault((verdict, subject, said), []).append(host)
+    for (verdict, subject, said), hosts in hosts_of.items():
+        where = f"{', '.join(hosts[:8])}" + (f" and {len(hosts) - 8} more nodes" if len(hosts) > 8 else "")
+        if len(hosts) == len(nodes):
+            where = f"all {len(nodes)} nodes"
+        yield verdict, subject, f"{said} (on {where})" if len(nodes) > 1 else said
+
+
+def place() -> dict[str, Any]:
     """Return where this rank may run: its host, and the cores, hardware threads and NUMA domains."""
     threads = sorted(os.sched_getaffinity(0))
     cpus = [SYSTEM / "cpu" / f"cpu{number}" for number in threads]
@@ -111,21 +118,66 @@ def place() -> Facts:
     return {"host": os.uname().nodename, "threads": len(threads), "cores": sorted(cores), "domains": len(domains)}
 
 
-def node(path: Path) -> Facts:
-    """Return the facts of this node; `path`: a file that the first rank of all has locked."""
-    room, why = memory.left()
-    ours = Path(SHARED_MEMORY).glob(f"{SHARED_PREFIX}*")
-    folder = SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else tempfile.gettempdir()
-    return {
-        "shm": memory.free_space(folder),
-        "left behind": [str(each) for each in ours if os.access(each, os.W_OK)],
-        "memory": room,
-        "limit": why,
-        "node domains": len([*SYSTEM.glob("node/node[0-9]*")]),
-        "file system": file_system(Path.cwd()),
-        "lock": seen_lock(path),
-        "gpus": [f"{gpu.name} ({gpu.memory >> 30} GiB)" for gpu in gpus.visible_gpus()],
-    }
+def needed(source: str | None) -> tuple[str, str, int, int]:
+    """Return the verdict if memory is short, the preset, and the bytes of its noise table and of a rank."""
+    from ees_mpi import config as configs
+
+    config = configs.load(source or PRESET)
+    table, state = 4 * config.noise.size, sum(configs.rank_bytes(config).values())
+    return "bad" if source else "note", source or PRESET, table, state
+
+
+def of_node(members: Sequence[Mapping[str, Any]], needs: tuple[str, str, int, int]) -> Iterator[Finding]:
+    """Check the cores, the memory and the GPUs of this node; `members`: the places of its ranks."""
+    yield _cores([frozenset(one["cores"]) for one in members], min(one["threads"] for one in members))
+    mine, whole = max(one["domains"] for one in members), len([*SYSTEM.glob("node/node[0-9]*")])
+    if whole > 1:
+        cure = "; on whole nodes, mpirun --map-by numa --bind-to core keeps it near its memory" if mine > 1 else ""
+        yield "note" if mine > 1 else "ok", "NUMA", f"a rank may use {mine} of {whole} NUMA domains{cure}"
+    short, name, table, state = needs
+    need, (room, limit) = table + len(members) * state, memory.left()
+    says = f"a node needs {need // MIB} MiB for {name}, and"
+    if room < need:
+        yield short, "memory", f"{says} {room // MIB} MiB are left: {limit}"
+    else:
+        yield "ok", "memory", f"{says} more are left"
+    free = memory.free_space(SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else tempfile.gettempdir())
+    says = f"the noise table needs {table // MIB} MiB of {SHARED_MEMORY}, and"
+    if free < table:
+        yield short, "shared memory", f"{says} {free // MIB} MiB are free; set noise.size to at most {free // 4}"
+    else:
+        yield "ok", "shared memory", f"{says} more are free"
+    left = [str(each) for each in Path(SHARED_MEMORY).glob(f"{SHARED_PREFIX}*") if os.access(each, os.W_OK)]
+    if left:
+        yield "note", "left behind", f"{', '.join(left)}: by a killed run, unless one is starting now; remove it"
+    if cards := gpus.visible_gpus():
+        yield "ok", "GPU", ", ".join(f"{gpu.name} ({gpu.memory >> 30} GiB)" for gpu in cards)
+
+
+def _cores(cores: Sequence[frozenset[str]], threads: int) -> Finding:
+    """Compare the ranks of a node with the cores that each may use."""
+    for mine in cores:
+        ranks = sum(other <= mine for other in cores)
+        if ranks > len(mine):
+            said = f"{ranks} ranks share {len(mine)} core{'s' * (len(mine) > 1)}; start one rank per core"
+            return "bad", "cores", f"{said}: srun --hint=nomultithread --cpu-bind=cores, or mpirun --bind-to core"
+    ranks, all_cores, fewest = len(cores), len(frozenset().union(*cores)), min(map(len, cores))
+    each = f"{fewest} core{'s' * (fewest > 1)} with {threads} hardware thread{'s' * (threads > 1)}"
+    said = f"{ranks} rank{'s' * (ranks > 1)} on {all_cores} core{'s' * (all_cores > 1)}; each may use {each}"
+    return "ok", "cores", said
+
+
+def files_of_node(locked: str) -> Iterator[Finding]:
+    """Check this folder on this node; `locked`: the name of a file in it that the first rank of all has locked."""
+    yield "ok", "file system", f"this folder is on {file_system(Path.cwd())}"
+    seen = seen_lock(Path(locked)) if locked else ""
+    if seen == "held":
+        yield "ok", "file locks", "a lock that rank 0 has taken in this folder is seen"
+    elif seen == "free":
+        words = "is not seen, so that two jobs could write one file; choose another folder, or mount it with locks"
+        yield "bad", "file locks", f"a lock that rank 0 has taken in this folder {words}"
+    elif seen:
+        yield "bad", "this folder", f"a file that rank 0 has made in this folder cannot be opened: {seen}"
 
 
 def _text(path: Path) -> str:
@@ -178,19 +230,6 @@ def seen_lock(path: Path) -> str:
     return "free"
 
 
-def on_hosts(nodes: Sequence[Facts], result: Callable[[Facts], Any]) -> Iterator[tuple[Any, str]]:
-    """Yield each result that differs, with the nodes that have it."""
-    ordered = sorted(nodes, key=lambda found: (str(result(found)), found["host"]))
-    for _, group in groupby(ordered, lambda found: str(result(found))):
-        members = list(group)
-        hosts = [found["host"] for found in members]
-        if len(members) == len(nodes):
-            where = f" on all {len(nodes)} nodes" if len(nodes) > 1 else ""
-        else:
-            where = f" on {', '.join(hosts[:8])}" + (f" and {len(hosts) - 8} more nodes" if len(hosts) > 8 else "")
-        yield result(members[0]), where
-
-
 def _mpi(ranks: Ranks) -> Iterator[Finding]:
     processes, _, launcher = launched()
     if type(ranks) is Ranks:
@@ -206,87 +245,16 @@ def _mpi(ranks: Ranks) -> Iterator[Finding]:
     yield "ok", "library", ranks.library
 
 
-def _tried(subject: str, check: Callable[[], Any], result: str) -> Finding:
+def _same_bits(ranks: Ranks, here: dict[str, str]) -> Finding:
     try:
-        check()
+        ranks.check_alike(here)
     except EesError as error:
-        return "bad", subject, str(error)
-    return "ok", subject, result
+        return "bad", "same bits", str(error)
+    return "ok", "same bits", "all ranks have the same CPU features, BLAS and versions"
 
 
-def _cores(places: Sequence[Facts]) -> Iterator[Finding]:
-    """Compare the ranks of each node with the cores that they may use."""
-    nodes = []
-    for _, group in groupby(sorted(places, key=lambda found: str(found["host"])), lambda found: found["host"]):
-        members = list(group)
-        nodes.append({**members[0], "members": members, "crowd": crowd([frozenset(one["cores"]) for one in members])})
-    for said, where in on_hosts(nodes, _said_of_cores):
-        cure = "; start one rank per core: srun --hint=nomultithread --cpu-bind=cores, or mpirun --bind-to core"
-        crowded = "share" in said
-        yield "bad" if crowded else "ok", "cores", f"{said}{where}{cure if crowded else ''}"
-    for (mine, whole), where in on_hosts(nodes, lambda found: (found["domains"], found["node domains"])):
-        if whole > 1:
-            cure = "; on whole nodes, mpirun --map-by numa --bind-to core keeps it near its memory" if mine > 1 else ""
-            yield "note" if mine > 1 else "ok", "NUMA", f"a rank may use {mine} of {whole} NUMA domains{where}{cure}"
-
-
-def _said_of_cores(found: Facts) -> str:
-    """Return how many ranks of a node are on how many cores."""
-    if found["crowd"]:
-        ranks, cores = found["crowd"]
-        return f"{ranks} ranks share {cores} core{'s' * (cores > 1)}"
-    members = found["members"]
-    ranks, cores = len(members), len({core for one in members for core in one["cores"]})
-    fewest, threads = min(len(one["cores"]) for one in members), min(one["threads"] for one in members)
-    each = f"{fewest} core{'s' * (fewest > 1)} with {threads} hardware thread{'s' * (threads > 1)}"
-    return f"{ranks} rank{'s' * (ranks > 1)} on {cores} core{'s' * (cores > 1)}; each may use {each}"
-
-
-def crowd(cores: Sequence[frozenset[str]]) -> tuple[int, int] | None:
-    """Return how many ranks of a node have only how many cores for them; None if each can have one for itself."""
-    for mine in dict.fromkeys(cores):
-        inside = sum(other <= mine for other in cores)
-        if inside > len(mine):
-            return inside, len(mine)
-    return None
-
-
-def _memory(nodes: Sequence[Facts], places: Sequence[Facts], source: str | None) -> Iterator[Finding]:
-    """Compare the memory of each node with what a preset needs."""
-    from ees_mpi import config as configs
-
-    name = source or PRESET
-    loaded = configs.load(name)
-    table, state = 4 * loaded.noise.size, sum(configs.rank_bytes(loaded).values())
-    hosts = [found["host"] for found in places]
-    need = table + max(map(hosts.count, hosts)) * state
-    short = "bad" if source else "note"
-    for lacks, least, where in _room(nodes, "memory", need):
-        words = f"a node needs {need // MIB} MiB for {name}, and {least['memory'] // MIB} MiB are left{where}"
-        yield short if lacks else "ok", "memory", f"{words}: {least['limit']}"
-    for lacks, least, where in _room(nodes, "shm", table):
-        words = f"the noise table needs {table // MIB} MiB of {SHARED_MEMORY}, and {least['shm'] // MIB} MiB are free"
-        cure = f"; set noise.size to at most {least['shm'] // 4}" if lacks else ""
-        yield short if lacks else "ok", "shared memory", f"{words}{where}{cure}"
-
-
-def _room(nodes: Sequence[Facts], name: str, need: int) -> Iterator[tuple[bool, Facts, str]]:
-    """Yield whether nodes have less than they need, the facts of the one that has least, and which nodes they are."""
-    for lacks, where in on_hosts(nodes, lambda found: found[name] < need):
-        alike = (found for found in nodes if (found[name] < need) == lacks)
-        yield lacks, min(alike, key=lambda found: int(found[name])), where
-
-
-def _left_behind(nodes: Sequence[Facts]) -> Iterator[Finding]:
-    for left, where in on_hosts([found for found in nodes if found["left behind"]], lambda found: found["left behind"]):
-        said = "by a killed run, unless one is starting now; remove it"
-        yield "note", "left behind", f"{', '.join(left)}{where}: {said}"
-
-
-def _files(nodes: Sequence[Facts], name: str, problem: str) -> Iterator[Finding]:
+def _folder(name: str, problem: str) -> Iterator[Finding]:
     """Check this folder, where a run file would be; see `locked_file`."""
-    for kind, where in on_hosts(nodes, lambda found: found["file system"]):
-        yield "ok", "file system", f"this folder is on {kind}{where}"
     if not name:
         yield "bad", "this folder", f"cannot be written: {problem}"
         return
@@ -298,26 +266,15 @@ def _files(nodes: Sequence[Facts], name: str, problem: str) -> Iterator[Finding]
         yield "ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder"
     if problem:
         yield "note", "file locks", f"no locks: {problem}: a heartbeat is used instead"
-        return
-    for seen, where in on_hosts(nodes, lambda found: found["lock"]):
-        if seen == "held":
-            yield "ok", "file locks", f"a lock that rank 0 has taken in this folder is seen{where}"
-        elif seen == "free":
-            words = "is not seen, so that two jobs could write one file; choose another folder, or mount it with locks"
-            yield "bad", "file locks", f"a lock that rank 0 has taken in this folder{where} {words}"
-        else:
-            yield "bad", "this folder", f"a file that rank 0 has made in this folder cannot be opened{where}: {seen}"
 
 
-def _gpus(ranks: Ranks, nodes: Sequence[Facts]) -> Iterator[Finding]:
-    """Name the GPUs of each node, and the ranks that would drive one."""
+def _gpus(ranks: Ranks) -> Iterator[Finding]:
+    """Name the ranks that would drive a GPU."""
     drivers = gpus.assign(ranks)
-    if not drivers:
+    if drivers:
+        yield "ok", "GPU", f"ranks that would drive one: {', '.join(map(str, sorted(drivers)))}"
+    else:
         yield "note", "GPU", f"{gpus.none_seen()}: all tasks run on CPUs"
-        return
-    for names, where in on_hosts(nodes, lambda found: found["gpus"]):
-        yield "ok", "GPU", f"{', '.join(names) or 'none'}{where}"
-    yield "ok", "GPU", f"ranks that would drive one: {', '.join(map(str, sorted(drivers)))}"
 
 
 def _packages() -> Iterator[Finding]:

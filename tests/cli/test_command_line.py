@@ -88,6 +88,7 @@ def test_resume_refuses_another_config_and_names_the_key(finished: Path, copied:
 def test_verify_passes_on_a_sound_file_and_fails_on_a_changed_one(finished: Path, copied: Path) -> None:
     done = ees("verify", finished)
     assert done.returncode == 0 and "the same bits" in done.stdout
+    assert "generations 5: the same bits" in ees("verify", copied, "--generation", -1).stdout
     with edited(copied) as file:
         file["generations/behavior"][5, 4, 0] += 1e-15
     code, line = refusal("verify", copied)

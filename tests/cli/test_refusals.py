@@ -13,8 +13,6 @@ from ees_mpi.terminal import plain
 
 COMPARE = "compare --metric distance_mean"
 TRAIN = "train interference-maxvar --out new.h5"
-LONG = "x" * 300
-OF_STARTS = ("starts=own", "rollouts=3")
 REFUSED = [
     (2, "did you mean interference-maxvar", "train interference-maxvr"),
     (2, "objective.name: unknown name 'maxvax'; did you mean maxvar", f"{TRAIN} --set objective.name=maxvax"),
@@ -28,8 +26,6 @@ REFUSED = [
     (2, "expected --from RUN.h5", "train ant-maxent-split --set noise.size=100000 --out new.h5"),
     (2, "population.size: needs at least", f"{TRAIN} --set population.size=1000000000000"),
     (2, "--max-hours: expected a number between 1e-30 and 1e+30, got inf", f"{TRAIN} --max-hours inf"),
-    *((3, "File name too long", f"{verb} {LONG}.h5") for verb in ("info", f"{TRAIN} --out")),
-    (2, "run.generations", f"{TRAIN} --set run.generations={'[' * 3000 + ']' * 3000}"),
     (2, "wrong.toml", "train wrong.toml"),
     (2, "GiB of memory", "sample run.h5 --count 1000000000000"),
     (2, "\\x1b]0;title\\x07left", "adapt run.h5 --direction '\x1b]0;title\x07left'"),
@@ -46,7 +42,7 @@ REFUSED = [
     (3, "has no policy", "export run.h5 --policy -o p.npz"),
     (2, "those of journals; expected the name of a run file, such as a.h5", "sample run.h5 --out a.h5.journal"),
     (3, "cut.h5 is truncated: more than its 3000 bytes are expected; copy it again", "resume cut.h5"),
-    *((3, "sub is a folder; expected a run file", f"{verb} sub") for verb in ("measure", "figure", f"{TRAIN} --from")),
+    *((3, "sub is a folder; expected a run file", f"{verb} sub") for verb in ("figure", f"{TRAIN} --from")),
     (2, "got a folder", "train sub.h5"),
     (2, "argument (more); `ees-mpi train --help` lists the options", "train interference-maxvar more"),
     (2, "--out runs/: this is a folder", f"{TRAIN} --out runs/"),  # which would be the name of the run file
@@ -59,15 +55,16 @@ REFUSED = [
     (2, "did you mean", "compare --metric distance-meen cheetah.h5 --against ant.h5"),
     (2, "same run", f"{COMPARE} cheetah.h5 --against cheetah.h5"),
     (2, "task.starts", "measure run.h5 --starts 2 --count 20"),
-    *((2, "--starts 2 sets it; leave out", f"measure run.h5 --starts 2 --set task.{key}") for key in OF_STARTS),
+    (2, "--starts 2 sets it; leave out", "measure run.h5 --starts 2 --set task.rollouts=3"),
     (3, "measure --starts", "figure starts run.h5"),
-    (2, "/proc/x.html", "report ant.h5 -o /proc/x.html"),
-    *((3, "not a plain file", f"{verb} pipe.h5") for verb in ("info", "report", "resume", "sample --count 2")),
-    *((3, "not a plain file", f"{TRAIN} {word}") for word in ("--out pipe.h5", "--from pipe.h5", "--from pipe.npz")),
-    *((2, "not a plain file", f"{verb} pipe.toml") for verb in ("config", "plan --ranks 2", "train")),
+    *(
+        (3, "not a plain file", words)
+        for words in ("info pipe.h5", f"{TRAIN} --out pipe.h5", f"{TRAIN} --from pipe.npz")
+    ),
+    (2, "not a plain file", "train pipe.toml"),
     (2, "population.std: expected float > 0", "sweep interference-maxvar --set population.std=0.2,-1"),
     (2, "would be the same file", "sweep interference-maxvar --set population.std=0.2,0.2"),
-    *((2, "expected", f"sweep ant-es --seeds '{seeds}'") for seeds in ("", "3-1", "²")),
+    (2, "expected numbers and ranges", "sweep ant-es --seeds 3-1"),
 ]
 
 

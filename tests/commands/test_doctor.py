@@ -1,7 +1,6 @@
 """The findings of the doctor, on nodes that were made up; tests/mpi and tests/matrix run it on ranks."""
 
 import fcntl
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,75 +11,59 @@ from ees_mpi.commands import doctor
 from ees_mpi.ranks import Ranks
 
 
-def ranks_on(host: str, cores: Sequence[Sequence[str]], domains: int = 1) -> list[doctor.Facts]:
-    """Return ranks of a node with two NUMA domains; cores: of each rank, each with two hardware threads."""
-    return [
-        {"host": host, "cores": mine, "threads": 2 * len(mine), "domains": domains, "node domains": 2} for mine in cores
-    ]
-
-
 @pytest.mark.parametrize(
-    ("cores", "expected"),
+    ("cores", "said"),
     [
-        ([["0"], ["1"]], None),
-        ([["0", "1"], ["0", "1"]], None),
-        ([["0"], ["0"]], (2, 1)),
-        ([["0", "1"], ["0"], ["1"]], (3, 2)),
-        ([["0", "1"], ["0"], ["2"], ["2", "3"]], None),
+        ([["0"], ["1"]], "2 ranks on 2 cores; each may use 1 core with 2 hardware threads"),
+        ([["0", "1"], ["0", "1"]], "2 ranks on 2 cores; each may use 2 cores"),
+        ([["0"], ["0"]], "2 ranks share 1 core; start one rank per core"),
+        ([["0", "1"], ["0"], ["1"]], "3 ranks share 2 cores"),
+        ([["0", "1"], ["0"], ["2"], ["2", "3"]], "4 ranks on 4 cores"),
     ],
 )
-def test_ranks_are_a_crowd_if_there_is_no_core_for_each(
-    cores: list[list[str]], expected: tuple[int, int] | None
-) -> None:
-    assert doctor.crowd([frozenset(mine) for mine in cores]) == expected
+def test_ranks_are_too_many_if_there_is_no_core_for_each(cores: list[list[str]], said: str) -> None:
+    verdict, _, found = doctor._cores([frozenset(mine) for mine in cores], 2)
+    assert verdict == ("bad" if "share" in said else "ok") and found.startswith(said)
 
 
 def test_what_is_the_same_on_all_nodes_is_one_line_and_the_others_are_named() -> None:
-    good = [*ranks_on("a", [["0"], ["1"]]), *ranks_on("b", [["0"], ["1"]])]
-    cores, numa = doctor._cores(good)
-    assert cores[0] == "ok" and cores[2].endswith("1 core with 2 hardware threads on all 2 nodes")
-    assert numa == ("ok", "NUMA", "a rank may use 1 of 2 NUMA domains on all 2 nodes")
-    fine, bad, kept, moves = doctor._cores([*good, *ranks_on("c", [["3"], ["3"]], domains=2)])
-    assert fine[0] == "ok" and "on a, b" in fine[2] and kept[0] == "ok"
-    assert bad[0] == "bad" and "2 ranks share 1 core on c; start one rank per core" in bad[2]
-    assert moves[0] == "note" and "2 of 2 NUMA domains on c" in moves[2]
+    good, bad = ("ok", "cores", "enough"), ("bad", "cores", "too few")
+    assert [*doctor.merged([("a", [good])])] == [good]
+    assert [said for _, _, said in doctor.merged([("a", [good]), ("b", [good])])] == ["enough (on all 2 nodes)"]
+    found = [*doctor.merged([("a", [good]), ("b", [good]), ("c", [bad])])]
+    assert found == [("ok", "cores", "enough (on a, b)"), ("bad", "cores", "too few (on c)")]
 
 
-def test_the_memory_of_a_preset_is_compared_with_that_of_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
-    large = {"host": "a", "memory": 4 << 30, "limit": "enough", "shm": 2 << 30}
-    small = {"host": "b", "memory": 1 << 30, "limit": "the cgroup allows it", "shm": 1 << 29}
-    findings = [*doctor._memory([large, small], [large, small], "ant-maxent")]
-    assert [verdict for verdict, *_ in findings] == ["ok", "bad", "ok", "bad"]
-    assert "1024 MiB are left on b: the cgroup allows it" in findings[1][2]
-    assert "512 MiB are free on b; set noise.size to at most 134217728" in findings[3][2]
-    assert {verdict for verdict, *_ in doctor._memory([small], [small], None)} == {"note"}
+def test_the_memory_of_a_preset_is_compared_with_that_of_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(source: str | None, room: int, free: int) -> list[doctor.Finding]:
+        monkeypatch.setattr(memory, "left", lambda: (room, "the cgroup allows it"))
+        monkeypatch.setattr(memory, "free_space", lambda folder: free)
+        findings = doctor.of_node([doctor.place()], doctor.needed(source))
+        return [finding for finding in findings if "memory" in finding[1]]
 
-
-def test_a_lock_is_seen_where_the_file_system_passes_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    with doctor.locked_file(Ranks()) as (name, problem):
-        path = Path(name)
-        assert not problem and doctor.seen_lock(path) == "held"
-    assert doctor.seen_lock(path) == "No such file or directory" and not [*tmp_path.iterdir()]
-    path.touch()
-    assert doctor.seen_lock(path) == "free"
+    assert [verdict for verdict, *_ in found("ant-maxent", 4 << 30, 2 << 30)] == ["ok", "ok"]
+    node, table = found("ant-maxent", 1 << 30, 1 << 29)
+    assert node[0] == table[0] == "bad" and "1024 MiB are left: the cgroup allows it" in node[2]
+    assert "512 MiB are free; set noise.size to at most 134217728" in table[2]
+    assert {verdict for verdict, *_ in found(None, 1 << 30, 1 << 29)} == {"note"}
 
 
 def refused(*arguments: object) -> None:
     raise OSError(95, "Operation not supported")
 
 
-def test_a_file_system_without_locks_is_told_and_one_that_keeps_them_to_a_node_is_bad(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_is_seen_where_the_file_system_passes_it_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    nodes = [{"host": host, "file system": "nfs4", "lock": seen} for host, seen in {"a": "held", "b": "free"}.items()]
-    lines = {(verdict, subject): said for verdict, subject, said in doctor._files(nodes, "file", "")}
-    assert "nfs4 on all 2 nodes" in lines["ok", "file system"]
-    assert "is seen on a" in lines["ok", "file locks"] and "on b is not seen" in lines["bad", "file locks"]
+    with doctor.locked_file(Ranks()) as (name, problem):
+        assert not problem and [verdict for verdict, *_ in doctor.files_of_node(name)] == ["ok", "ok"]
+    assert not [*tmp_path.iterdir()]
+    assert "cannot be opened: No such file" in [*doctor.files_of_node(name)][1][2]
+    (tmp_path / name).touch()
+    kind, lock = doctor.files_of_node(name)
+    assert kind[0] == "ok" and lock[0] == "bad" and "is not seen, so that two jobs could write one file" in lock[2]
     monkeypatch.setattr(fcntl, "flock", refused)
-    with doctor.locked_file(Ranks()) as (_, problem):
-        assert problem == "Operation not supported"
+    with doctor.locked_file(Ranks()) as (name, problem):
+        assert name and problem == "Operation not supported"
 
 
 def test_the_type_of_a_file_system_is_that_of_the_nearest_mount(

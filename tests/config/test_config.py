@@ -15,13 +15,6 @@ PLAIN = config.read_source("interference-maxvar")
 BASE = {"name": "custom", "function": "support.own_tasks:Base"}
 
 
-@pytest.mark.parametrize("preset", config.preset_names())
-def test_every_preset_loads_and_is_read_back_from_toml(preset: str) -> None:
-    loaded = config.load(preset)
-    assert config.parse(loaded.to_toml()).sections() == loaded.sections()
-    assert config.read_source(preset).startswith("# ")
-
-
 def test_the_papers_settings_of_the_interference_task() -> None:
     maxvar, maxent = config.load("interference-maxvar"), config.load("interference-maxent")
     assert (maxvar.method.optimizer.lr, maxent.method.optimizer.lr) == (0.03, 0.1)

@@ -92,8 +92,11 @@ def test_a_new_part_drops_the_keys_of_the_old_one_and_says_so(preset: str, setti
 
 
 @pytest.mark.parametrize("preset", config.preset_names())
-def test_every_preset_trains_a_generation(preset: str) -> None:
-    walks = ["task.steps=3", "task.hidden=[4,4]"] if hasattr(config.load(preset).task, "hidden") else []
+def test_every_preset_is_read_back_from_toml_and_trains_a_generation(preset: str) -> None:
+    loaded = config.load(preset)
+    assert config.parse(loaded.to_toml()).sections() == loaded.sections()
+    assert config.read_source(preset).startswith("# ")
+    walks = ["task.steps=3", "task.hidden=[4,4]"] if hasattr(loaded.task, "hidden") else []
     device = ["task.device=cpu"] if preset.startswith("mujoco") else []
     rollouts = ["maml.rollouts=2"] if "maml" in preset else []
     small = ["population.size=4", "noise.size=5000", "run.generations=1"]
