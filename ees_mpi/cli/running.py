@@ -218,18 +218,21 @@ def _plan(
 
 
 @command(on_ranks=True)
-def doctor(source: Annotated[str | None, Option("", PRESET, "[PRESET|FILE.toml]")] = None) -> None:
+def doctor(
+    source: Annotated[str | None, Option("", PRESET, "[PRESET|FILE.toml]")] = None,
+    only: Annotated[bool, Option("Only train ten generations, and compare their bits.", usage="--run")] = False,
+) -> None:
     """Check that this machine has all that a run needs, on every node: cores, memory, files, locks, GPUs, bits.
 
     Start it like the job, under its mpirun or srun. A preset is asked for its memory.
     """
-    ranks.run(partial(_doctor, source))
+    ranks.run(partial(_doctor, source, only))
 
 
-def _doctor(source: str | None, world: "ranks.Ranks") -> None:
+def _doctor(source: str | None, only: bool, world: "ranks.Ranks") -> None:
     from ees_mpi.commands import doctor
 
-    findings = doctor.examine(world, source)
+    findings = doctor.trained(world) if only else doctor.examine(world, source)
     if world.is_root:
         for verdict, subject, result in findings:
             echo(f"{verdict:5} {subject:15} {result}")

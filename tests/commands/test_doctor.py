@@ -107,6 +107,7 @@ def test_the_bits_are_those_that_are_noted_and_a_preset_that_does_not_fit_fails_
     monkeypatch.chdir(tmp_path)
     said = done("doctor", "interference-maxent").stdout
     assert "bad " not in said and doctor.DIGEST in said and not [*tmp_path.iterdir()]
+    assert [line.split()[1] for line in done("doctor", "--run").stdout.splitlines()] == ["run", "bits"]
     monkeypatch.setattr(memory, "left", lambda: (1 << 20, "there is no more"))
     code, said = refusal("doctor", "interference-maxent")
     assert code == 1 and "marked bad" in said
