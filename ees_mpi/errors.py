@@ -71,6 +71,7 @@ class Interrupted(EesError):
     """A signal stopped the run; the state is saved, and `resume` continues it."""
 
     exit_code = 75
+    by_keyboard = False
 
 
 def collective(error: EesError) -> EesError:

@@ -1,8 +1,11 @@
 """The commands about files and configs: info, repair, export, config, sweep, presets, docs, jobs."""
 
+import filecmp
 import json
+import os
 import re
 import shlex
+import shutil
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -19,7 +22,10 @@ from ees_mpi.commands.arguments import Option, check_no_policy, path_of
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
 
-DOCS = Path(__file__).parents[1] / "docs"
+PACKAGE = Path(__file__).parents[1]
+DOCS = PACKAGE / "docs"
+# The build puts the folder jobs of a checkout into the package.
+JOBS = next((path for path in (PACKAGE / "jobs", PACKAGE.parent / "jobs") if path.is_dir()), PACKAGE / "jobs")
 BEGIN = {  # presets to begin with, and what to expect of each
     "interference-maxent": "The paper's first task, a function of one number: two minutes on one core",
     "cheetah-maxent-authors-laptop": "A cheetah whose mutations run left and right: 11 minutes on two cores",
@@ -251,13 +257,52 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
         echo(known[name], nl=False)
 
 
+def job_files() -> list[Path]:
+    """Return the job scripts and the files that they need, and the examples."""
+    if not JOBS.is_dir():
+        raise ConfigError(f"expected the job scripts in {JOBS}; install the package again")
+    files = [*sorted(JOBS.iterdir()), *sorted((JOBS / "examples").rglob("*"))]
+    return [path for path in files if path.is_file() and "__pycache__" not in path.parts]
+
+
+def describe(file: Path) -> str:
+    """Return the first sentence of a file, or its title."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".ipynb":  # JSON, whose first cell begins with the title
+        return text.partition('"# ')[2].partition("\\n")[0]
+    lines = [line.strip('#" ') for line in text.splitlines() if not line.startswith("#!")]
+    words = "\n".join(lines).strip().split("\n\n")[0].split()
+    ends = (number for number, word in enumerate(words, 1) if word[-1] in ".:;")
+    return " ".join(words[: next(ends, 12)]).rstrip(".:;")
+
+
+def copy_jobs(folder: Path) -> list[Path]:
+    """Copy the job scripts into a folder, which may exist; raise a ConfigError before a changed file is replaced."""
+    copies = {file: folder / file.relative_to(JOBS) for file in job_files()}
+    present = [(file, copy) for file, copy in copies.items() if os.path.lexists(copy)]
+    changed = [str(copy) for file, copy in present if not (copy.is_file() and filecmp.cmp(file, copy, shallow=False))]
+    if changed:
+        raise ConfigError(
+            f"--copy {folder}: nothing was copied, because files exist that differ from the scripts of this version: "
+            f"{', '.join(changed)}; choose another folder, or move them away"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for file, copy in copies.items():
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, copy)
+                copy.chmod(0o755 if file.read_bytes().startswith(b"#!") else 0o644)
+    except OSError as error:
+        raise ConfigError(f"--copy {folder}: the scripts cannot be written there: {error.strerror}") from None
+    return list(copies.values())
+
+
 @command()
 def jobs(
     folder: Annotated[Path | None, Option("Copy them into this folder.", kinds.FOLDER, "--copy FOLDER")] = None,
 ) -> None:
     """List the job scripts and the examples, or copy them."""
-    from ees_mpi.commands.jobs import JOBS, copy_jobs, describe, job_files
-
     if folder is None:
         for file in job_files():
             echo(f"{file.relative_to(JOBS)!s:28} {describe(file)}")

@@ -33,26 +33,24 @@ def train(request: TrainRequest) -> "Run":
     from ees_mpi.run.loop import UserSink
 
     watch = UserSink(request.on_generation) if request.on_generation else None
-    work, by_keyboard = job_of(request, watch), False
+    work = job_of(request, watch)
 
     def job(world: "ranks.Ranks") -> "Run":
-        nonlocal by_keyboard
         try:
             path = work(world)
-        except Interrupted:
-            by_keyboard = world.any(world.stopped_by == "SIGINT")
+        except Interrupted as error:
+            error.by_keyboard = world.any(world.stopped_by == "SIGINT")
             raise
         return _opened(world, path, trust=True)  # all of its code has just run
 
     try:
         return ranks.call("train", job, trains=True)
     except Interrupted as error:
-        failed = watch.error if watch else None
-        if not by_keyboard and not failed:
-            raise
-        message = str(error)
-    # Raised here, so that the traceback does not show the Interrupted as well.
-    raise failed or KeyboardInterrupt(message)
+        stop = error
+    # Raised here, so that the traceback of another exception does not show the Interrupted as well.
+    if watch and watch.error:
+        raise watch.error
+    raise KeyboardInterrupt(str(stop)) if stop.by_keyboard else stop
 
 
 @function(SampleRequest)

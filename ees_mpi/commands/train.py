@@ -31,8 +31,6 @@ def job_of(request: TrainRequest, watch: UserSink | None = None) -> Callable[[Ra
     if request.resume and request.overwrite:
         raise ConfigError("resume and overwrite exclude each other")
     source: Any = request.config
-    if source is None:
-        raise ConfigError("config: expected a preset, a path, a dict or a Config")
     if isinstance(source, str):
         if check_no_mean(source).endswith(".toml"):
             beside(source)  # on every rank: rank 0 alone reads the file

@@ -177,6 +177,8 @@ def parse(
             raise ConfigError(f"{name}: expected a finite number, got {value}")
         if isinstance(value, int) and abs(value) > MAX_INTEGER:
             raise ConfigError(f"{name}: expected an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
+        if isinstance(value, str) and value != value.encode(errors="replace").decode():
+            raise ConfigError(f"{name}: expected UTF-8, got {value!a:.80}")
     if trusted(trust):
         sections = mapped(sections, str)
     name = sections.pop("method", "ees")

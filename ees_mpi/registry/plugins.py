@@ -34,17 +34,11 @@ _loaded: set[str] = set()  # modules that were imported here; a file of one that
 _digests: dict[str, tuple[Any, str, set[str]]] = {}  # by module: its spec, its digest, the modules of configs it is for
 
 
-def split(path: str, key: str) -> tuple[str, str]:
-    """Return module and name of "package.module:name"; raise a ConfigError if it is something else."""
-    module, _, name = path.partition(":")
-    if not name.isidentifier() or not all(word.isidentifier() for word in module.split(".")):
-        raise ConfigError(f"{key}: expected package.module:name, got {path!r}")
-    return module, name
-
-
 def imported(path: str, key: str) -> Any:
     """Import `package.module:name`, if it may run."""
-    module, name = split(path, key)
+    module, _, name = path.partition(":")
+    if not name.isidentifier():
+        raise ConfigError(f"{key}: expected package.module:name, got {path!r}")
     require(path, key)
     loaded = import_module(module, path, key)
     if not hasattr(loaded, name):
@@ -57,7 +51,7 @@ def imported(path: str, key: str) -> Any:
 def import_module(module: str, path: str, key: str) -> Any:
     """Import a module that the text `path` of a config key names; an error says where it was searched."""
     if not all(word.isidentifier() for word in module.split(".")):
-        raise ConfigError(f"{key}: expected a module in front of the colon, got {path!r}")
+        raise ConfigError(f"{key}: expected package.module:name, got {path!r}")
     before = frozenset(sys.modules)
     try:
         with search.on_path():

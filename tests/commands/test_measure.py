@@ -61,23 +61,17 @@ def numpy_network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.slow
-def test_torch_npz_and_numpy_networks_have_the_same_bits(numpy_network: Path, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    torch.save({name: torch.from_numpy(array) for name, array in arrays().items()}, tmp_path / "net.pt")
-    assert_same_bits(numpy_network, measured(tmp_path / "net.pt", tmp_path / "torch.h5"))
+def test_python_measures_arrays_npz_and_torch_with_the_bits_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
+    assert_same_bits(numpy_network, measured(arrays(), tmp_path / "here.h5"))
     path = npz(tmp_path / "net.npz", arrays())
     assert_same_bits(numpy_network, measured(path, tmp_path / "npz.h5"))
     assert info(tmp_path / "npz.h5")["started_from"]["path"] == path.name  # without its folder
-
-
-def test_python_measures_with_the_bits_of_the_command(numpy_network: Path, tmp_path: Path) -> None:
-    assert_same_bits(numpy_network, measured(arrays(), tmp_path / "here.h5"))
-    np.savez(tmp_path / "net.npz", **arrays())  # type: ignore[arg-type]
-    assert_same_bits(numpy_network, measured(tmp_path / "net.npz", tmp_path / "npz.h5"))
     with open_run(tmp_path / "here.h5") as run:
         assert run.generations == 2 and run.config.task.layers == SIZES
         assert run.sessions()[0]["start"] < run["seconds_clock"][0]
+    torch = pytest.importorskip("torch")
+    torch.save({name: torch.from_numpy(array) for name, array in arrays().items()}, tmp_path / "net.pt")
+    assert_same_bits(numpy_network, measured(tmp_path / "net.pt", tmp_path / "torch.h5"))
 
 
 def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: Path) -> None:
