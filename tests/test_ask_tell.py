@@ -2,7 +2,6 @@
 
 import gc
 import re
-import sys
 import weakref
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from support.own_parts import EXAMPLES, MODULES
-from support.program import CHECKOUT, done, forget_modules, info, refusal
+from support.program import CHECKOUT, done, info, refusal
 from support.small_runs import trained
 
 import ees_mpi
@@ -229,7 +227,6 @@ def test_strategies_share_a_noise_table_of_the_same_seed_and_size_and_free_it_wi
 @pytest.mark.parametrize(
     ("mean", "population"),
     [
-        (np.ones(3), {"name": "normal", "size": 7, "std": 0.5, "antithetic": False}),
         (np.ones(3), {"name": "diagonal", "size": 20, "std": 0.5}),
         (np.eye(3)[:2], {"name": "mixture", "size": 20, "std": 0.5, "components": 2}),
     ],
@@ -435,17 +432,3 @@ def test_a_loop_without_a_file_leaves_nothing_behind() -> None:
     del es
     gc.collect()
     assert gone() is None
-
-
-def test_a_loop_that_continues_with_a_changed_objective_of_ones_own_says_so(
-    inside: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size is "old"
-    own = {**SMALL, **EXAMPLES["An objective in numpy"]}
-    for text, said in ((MODULES["weights.py"], False), (f"{MODULES['weights.py']}\nCHANGED = 1\n", True)):
-        Path("weights.py").write_text(text)
-        forget_modules()
-        resumed = ees_mpi.Strategy.resume("run.h5", trust=True) if said else small(config=own, record="run.h5")
-        with resumed as es:
-            run(es, 1)
-        assert ("since generation 0: weights (" in capsys.readouterr().out) == said

@@ -27,7 +27,6 @@ OWN = (
 STARTED = ("task.name=custom", "task.function=support.own_functions:Started", "task.rollouts=3", "population.size=70")
 SPECIES = ("population.name=mixture", "population.components=3", "objective.name=novelty", "objective.archive_size=40")
 KINDS = {  # a preset or a config, and settings
-    "maxvar": ("interference-maxvar", "population.size=70"),
     "maxent": ("interference-maxent", "population.size=70", "objective.bandwidth=scott", *DECAY),
     "species, novelty, own starts": ("interference-maxvar", *STARTED, *SPECIES, "task.starts=own"),
     "learned spread, common starts": ("interference-maxvar", *STARTED, *STARTS, *DIAGONAL, "task.starts=common"),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.program import done, ees
+from support.program import done
 from support.run_files import assert_same_bits
 
 import ees_mpi
@@ -38,8 +38,3 @@ def test_an_exception_makes_its_individuals_invalid_and_is_told_once(name: str, 
         np.testing.assert_array_equal(run["valid"][:] == 0, expected)
         assert run["errors"][:].tolist() == expected.sum(axis=1).tolist() and expected.any() and not expected.all()
     assert "the same bits" in done("verify", out[0], "--individuals", 70).stdout
-
-
-def test_by_default_it_ends_the_run(tmp_path: Path) -> None:
-    ended = ees("train", config(tmp_path, "raises", ""), "-o", tmp_path / "run.h5")
-    assert ended.returncode != 0 and "raised ValueError: too far" in ended.stderr

@@ -20,7 +20,6 @@ from ees_mpi.commands.requests import TrainRequest
 from ees_mpi.commands.train import prepare
 from ees_mpi.commands.verify import verify_updates
 from ees_mpi.config import load
-from ees_mpi.errors import RunFileError
 from ees_mpi.run.start import Prepared
 
 ENV = {"name": "gymnasium", "env": "support.random_parts:Walk-v0", "steps": 5, "hidden": [2], "observation_share": 1.0}
@@ -122,15 +121,6 @@ def test_resume_says_that_there_is_nothing_to_resume(tmp_path: Path) -> None:
     again = resumed(out)
     again.close()
     assert not any("resume" in note for note in again.config.notes)
-
-
-def test_the_loser_of_two_first_writers_is_told_that_the_file_exists_now(tmp_path: Path) -> None:
-    out = tmp_path / "run.h5"
-    loser = resumed(out)
-    program.train(out)  # the other one was faster, and has ended
-    with pytest.raises(RunFileError, match=r"exists now: another process .* --resume again"):
-        loser.begin(ranks.Ranks(), {"device": "cpu"})
-    assert info(out)["complete"] is True and [path.name for path in tmp_path.iterdir()] == ["run.h5"]
 
 
 def opened(folder: Path, *words: object) -> list[Counter[str]]:
