@@ -27,8 +27,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, TaskError, located
 from ees_mpi.generation import LEADING, OWN, Found, Outcomes, Record, State, Work, behavior_columns, gather, gather_sums
 from ees_mpi.ranks import Ranks, UserLoop
-from ees_mpi.registry.search import searching
-from ees_mpi.run.computing import computing
+from ees_mpi.registry.search import computing, searching
 from ees_mpi.run.loop import Sink, arrays_of, check_enough, committing, deliver, seal
 from ees_mpi.run.parts import evolution_of, noise_table, state_of, uses_torch
 from ees_mpi.run.recording import NO_END, close_file, config_of, prepare_file, reopen_loop

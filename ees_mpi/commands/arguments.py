@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from ees_mpi.errors import NO_RUN, ConfigError, RunFileError, TrustError
 from ees_mpi.files import SHELF, check_no_folder
+from ees_mpi.registry.search import computing
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
-from ees_mpi.run.computing import computing
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -29,7 +29,6 @@ SITE = ("site-packages", "dist-packages")
 
 Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
-_results: dict[Hashable, Any] = {}
 _loaded: set[str] = set()  # modules that were imported here; a file of one that a program had imported may be newer
 _digests: dict[str, tuple[Any, str, set[str]]] = {}  # by module: its spec, its digest, the modules of configs it is for
 
@@ -124,20 +123,16 @@ def make(path: str, key: str, members: str, settings: Mapping[str, Any], **argum
     return made
 
 
-def forget() -> None:
-    """Forget the results of `once`: in a notebook, the user's code may have changed."""
-    _results.clear()
-
-
 def once(of: Hashable, compute: Callable[[], Result]) -> Result:
-    """Return the result of `compute`, which is called once per process for each `of`."""
-    if of not in _results:
-        _results[of] = compute()
-    return _results[of]
+    """Return the result of `compute`, which is called once for each `of` until the next call of this package."""
+    if of not in search.MADE:
+        search.MADE[of] = compute()
+    result: Result = search.MADE[of]
+    return result
 
 
 def make_once(path: str, key: str, members: str, settings: Mapping[str, Any], **arguments: Any) -> Any:
-    """Return the object of `make`, which is made once per process."""
+    """Return the object of `make`, which is made `once`."""
     require(path, key)  # in this process, another file may have made it
     made_with = path, members, msgspec.json.encode((settings, arguments, search.FOLDERS[-1:]), enc_hook=str)
     return once(made_with, lambda: make(path, key, members, settings, **arguments))

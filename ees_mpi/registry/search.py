@@ -1,4 +1,4 @@
-"""Where modules of the user are searched.
+"""What surrounds a call of this package: one thread, and the places where modules of the user are searched.
 
 The order is Python's path, the folder of the config file, the present folder. So a file of the user cannot replace an
 installed module. The folder of a run file is not searched: such a file is data. After a call everything is as before,
@@ -8,12 +8,15 @@ installed module. The folder of a run file is not searched: such a file is data.
 import importlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.machinery import PathFinder
 from typing import Any
 
+from ees_mpi import machine
+
 FOLDERS: list[str] = []  # of config files: of the call that is running, or between calls of what the user has loaded
+MADE: dict[Hashable, Any] = {}  # of the user's code, by the call that is running, or after it
 _added: list[list[str]] = []  # to sys.path, by each call that is running
 
 
@@ -30,6 +33,17 @@ def searching(*folders: str) -> Iterator[None]:
         for folder in _added.pop():
             with suppress(ValueError):  # the user's code may have removed it
                 sys.path.remove(folder)
+
+
+@contextmanager
+def computing() -> Iterator[None]:
+    """Surround a call of this package: compute with one thread, and search modules as before afterwards.
+
+    Threads must be set before numpy loads, so this module does not import it.
+    """
+    with machine.one_thread(), searching():
+        MADE.clear()  # in a notebook, the user's code may have changed
+        yield
 
 
 def beside(path: str | os.PathLike[str]) -> None:

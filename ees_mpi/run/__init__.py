@@ -1,1 +1,1 @@
-"""A run's file: `arrays` lists what it holds, `file` says what that means, `writing` begins and continues one."""
+"""A run's file: `arrays` lists what it holds, `file` says what that means, `start` begins and continues one."""

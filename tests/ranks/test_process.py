@@ -17,7 +17,7 @@ from support.program import CHECKOUT, TESTS, TINY, ees, environment, python, run
 import ees_mpi
 from ees_mpi.errors import LaunchError
 from ees_mpi.ranks import Ranks, launch, process
-from ees_mpi.registry.plugins import forget
+from ees_mpi.registry.search import MADE
 
 PMI = "a PMI launcher (mpiexec of MPICH or Intel MPI)"
 
@@ -64,7 +64,7 @@ def test_the_time_limit_holds_before_code_of_the_user_runs_and_a_command_leaves_
         ("resume", out, "--generations", "7", "--trust"),
         ("sample", out, "--count", "4", "--trust", "--out", tmp_path / "sample.h5"),
     ):
-        forget()
+        MADE.clear()
         assert ees(*words).returncode == 0 and limits[-1] == 0
     assert found == 3 * [[60 * 7]]
 

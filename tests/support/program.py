@@ -21,7 +21,7 @@ import pytest
 
 from ees_mpi.cli import main as cli
 from ees_mpi.ranks import gpus
-from ees_mpi.registry import plugins
+from ees_mpi.registry import plugins, search
 from support import stand_in_gpu
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def forget_modules() -> None:
             for spec in list(environments.values()):
                 if getattr(spec.entry_point, "__module__", None) == name:
                     del environments[spec.id]
-    plugins.forget()
+    search.MADE.clear()
 
 
 def _gpus_of_the_test() -> AbstractContextManager[object]:

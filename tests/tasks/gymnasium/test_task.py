@@ -8,7 +8,7 @@ from gymnasium.envs.mujoco.ant_v5 import AntEnv
 
 from ees_mpi.errors import ConfigError, EesError, MissingExtra
 from ees_mpi.generation import Outcome
-from ees_mpi.registry import plugins
+from ees_mpi.registry import search
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.gymnasium import rollouts as environments
 from ees_mpi.tasks.gymnasium import task as task_module
@@ -22,7 +22,7 @@ def info(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A function that sets `info` of the ant to {"two": value}."""
     step = AntEnv.step
     yield lambda value: monkeypatch.setattr(AntEnv, "step", lambda *words: (*step(*words)[:4], {"two": value}))
-    plugins.forget()
+    search.MADE.clear()
 
 
 def build(**settings: Any) -> Gymnasium:
