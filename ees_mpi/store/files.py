@@ -13,14 +13,6 @@ from ees_mpi.errors import ConfigError, EesError, RunFileError
 NO_DAMAGE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 
 
-def real(path: str | os.PathLike[str]) -> Path:
-    """Return the path without symbolic links; the journal and the lock are beside that file."""
-    try:
-        return Path(path).resolve()
-    except (OSError, RuntimeError, ValueError) as error:  # a loop of links; a zero byte in the name
-        raise RunFileError(f"{path} is not a usable path: {error}") from None
-
-
 def beside(path: Path, ending: str) -> Path:
     """Return the name of a file that belongs to a run file: `RUN.h5.journal`, for example."""
     return path.with_name(f"{path.name}.{ending}")

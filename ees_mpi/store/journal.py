@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.store.files import beside, damage_reported, open_plain, real, sync_folder
+from ees_mpi.store.files import beside, damage_reported, open_plain, sync_folder
 from ees_mpi.store.layout import Arrays
 
 MAGIC = b"EESJRNL5"
@@ -85,7 +85,7 @@ def named(columns: list[tuple[str, str, list[int]]], data: memoryview) -> dict[s
 
 def path_of(run: Path) -> Path:
     """Return the path of the journal of a run file; that of a symbolic link is beside the file itself."""
-    return beside(real(run), "journal")
+    return beside(run.resolve(), "journal")
 
 
 def read(run: Path) -> Journal:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.store.files import beside, occupy_streams, open_plain, real, write_errors
+from ees_mpi.store.files import beside, occupy_streams, open_plain, write_errors
 
 WAIT_SECONDS = 5.0  # for an owner that is about to end
 HEARTBEAT_SECONDS = 2.0
@@ -27,7 +27,7 @@ HELD = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 
 def path_of(run: Path) -> Path:
     """Return the path of the lock of a run file; that of a symbolic link is beside the file itself."""
-    return beside(real(run), "lock")
+    return beside(run.resolve(), "lock")
 
 
 def read_owner(path: Path) -> dict[str, Any]:

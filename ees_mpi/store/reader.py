@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.errors import NO_RUN, RunFileError
 from ees_mpi.store import hdf5, journal
-from ees_mpi.store.files import beside, damage_reported, open_plain, real
+from ees_mpi.store.files import damage_reported, open_plain
 from ees_mpi.store.journal import Journal, Record
 from ees_mpi.store.layout import CHECKSUMS, GENERATION, Layout
 
@@ -321,11 +321,11 @@ def open_hdf5(path: Path) -> h5py.File:
     """
     if path.is_dir():
         raise RunFileError(f"{path} is a folder; expected a run file")
-    journal = beside(real(path), "journal")
     try:
-        raw = OpenedFile(open_plain(real(path)))
+        raw = OpenedFile(open_plain(path.resolve()))
     except FileNotFoundError:
-        moved = f", but {journal} does: move or copy an unfinished run with its journal" if journal.exists() else ""
+        left = journal.path_of(path)
+        moved = f", but {left} does: move or copy an unfinished run with its journal" if left.exists() else ""
         raise RunFileError(f"{path} does not exist{moved}; expected a run file") from None
     try:
         return h5py.File(raw, "r")

@@ -15,7 +15,6 @@ from ees_mpi.store.files import (
     beside,
     damage_reported,
     hdf5_errors,
-    real,
     replacement,
     sync,
     write_errors,
@@ -47,7 +46,7 @@ def create(
 
     after: the array with the digest of the state after a generation; clock: that with the time of its commit
     """
-    path, layout = real(path), Layout(arrays, sizes)
+    path, layout = path.resolve(), Layout(arrays, sizes)
     own = {"format": hdf5.FORMAT, "run_id": os.urandom(16).hex(), "after": after, "clock": clock, **layout.texts()}
     everything = {**attributes, **own, "format_version": hdf5.VERSION}
     with write_errors(path):
@@ -90,7 +89,7 @@ def has_generations(path: Path) -> bool:
 
 def resume(path: Path, fsync: bool = True, fold_minutes: float = 5.0, force: bool = False) -> "Writer":
     """Fold the journal of the last writer of a run file, and return a new writer."""
-    path = real(path)
+    path = path.resolve()
     lock = Lock(path, force)
     try:
         warning = fold_journal(path, closed=False)
@@ -103,7 +102,7 @@ def resume(path: Path, fsync: bool = True, fold_minutes: float = 5.0, force: boo
 
 def repair(path: Path) -> str:
     """Fold the journal of a killed writer; return a sentence about one that is not whole."""
-    path = real(path)
+    path = path.resolve()
     Reader(path, allow_damaged_journal=True).close()  # an error before anything is locked
     lock = Lock(path)
     try:
@@ -211,7 +210,7 @@ class Writer:
 
 def fold(reader: Reader, closed: bool) -> None:
     """Replace a run file by a copy that has all that a reader sees; closed: no journal belongs to it."""
-    path, new, state = real(reader.path), reader.journal_records, reader.state_arrays()
+    path, new, state = reader.path.resolve(), reader.journal_records, reader.state_arrays()
     sessions = [record.values for record in new if record.kind == "session"]
     counts = {
         "records": reader.counts["records"] + len(new),
