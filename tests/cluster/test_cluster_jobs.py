@@ -170,14 +170,6 @@ def test_after_a_killed_rank_the_job_fails_and_the_same_line_goes_on_from_the_la
     assert_same_bits(site.out, undisturbed(site, *words[:-2]))
 
 
-def test_srun_with_another_protocol_is_refused_in_place_of_many_worlds_of_one(site: Site) -> None:
-    words = ("--ntasks-per-node=2", "jobs/train.slurm", *SMALL, "--out", "run.h5")
-    job = site.submit(*words, EES_LAUNCH="srun --mpi=pmi2")
-    until(lambda: "sees a world of size 1" in site.output(), 60, site)
-    assert "--mpi=pmix" in site.output() and not list(site.folder.glob("*.h5"))
-    call("scancel", job)
-
-
 def test_a_rank_that_dies_before_it_joins_the_others_ends_the_job(site: Site) -> None:
     program = site.folder / "ees-mpi"
     dies = '[ "${OMPI_COMM_WORLD_RANK:-}" != 1 ] || kill -KILL $$'

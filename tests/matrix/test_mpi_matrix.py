@@ -135,23 +135,3 @@ def test_a_rank_that_is_refused_before_mpi_starts_ends_the_others(alone: str, li
     ended = library.python(Path("-c"), REFUSED, alone, ranks=3)
     assert ended.returncode == 1 and ended.stderr.count("got 'soon'") == 1, ended.stderr
     assert ("ees-mpi: rank 1 on " in ended.stderr) == (alone == "1")
-
-
-CAUGHT = """import sys
-import ees_mpi
-from ees_mpi.ranks import launched
-try:
-    ees_mpi.train("no-preset", "run.h5")
-except ees_mpi.ConfigError:
-    if str(launched()[1]) not in sys.argv[1]:
-        raise
-"""
-
-
-@pytest.mark.parametrize(("caught", "raised"), [("none", 2), ("0", 1)])
-def test_an_error_that_all_ranks_raise_is_printed_also_if_rank_0_catches_it(
-    caught: str, raised: int, library: Library
-) -> None:
-    ended = library.python(Path("-c"), CAUGHT, caught, ranks=2)
-    assert ended.returncode != 0, ended.stderr
-    assert 1 <= ended.stderr.count("ConfigError: preset: unknown name") <= raised, ended.stderr
