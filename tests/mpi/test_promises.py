@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -130,10 +131,14 @@ def test_no_rank_outlives_a_killed_mpirun(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ranks", [0, 2])
-def test_a_pool_of_processes_in_a_task_ends_and_leaves_no_worker(ranks: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [None, 0, 2], ids=["Python", "alone", "mpirun"])
+def test_a_pool_of_processes_in_a_task_ends_and_leaves_no_worker(ranks: int | None, tmp_path: Path) -> None:
     out = tmp_path / "run.h5"
-    ended = run(breaking(out, ranks, "task.settings.how=pool", "run.generations=20", "run.stall_minutes=2"))
+    words = breaking(out, ranks or 0, "task.settings.how=pool", "run.generations=20", "run.stall_minutes=2")
+    if ranks is None:
+        program = "import sys, ees_mpi; ees_mpi.train(sys.argv[1], sys.argv[2], settings={'task.settings.how': 'pool'})"
+        words = [sys.executable, "-c", program, str(out.with_suffix(".toml")), str(out)]
+    ended = run(words)
     assert ended.returncode == 0, ended.stderr
     assert info(out)["complete"] is True and all_ended(out)
 
