@@ -182,20 +182,10 @@ def test_a_changed_attribute_is_refused(name: str, value: Any, said: str, copied
         open_run(copied)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "said"),
-    [
-        ("noise_size", 4999, "another noise table"),
-        ("until", 7, "another length"),
-        ("config", "[run]", r"cannot be read by this version of ees_mpi: .*\[task\] is missing"),
-    ],
-)
-def test_a_config_that_is_not_that_of_the_file_is_refused_when_it_is_used(
-    name: str, value: Any, said: str, copied: Path
-) -> None:
+def test_a_config_that_cannot_be_read_is_refused_when_it_is_used(copied: Path) -> None:
     with h5py.File(copied, "r+") as file:
-        values = {**hdf5.read_attributes(file), name: value}
-        hdf5.write_attributes(file, values)
+        hdf5.write_attributes(file, {**hdf5.read_attributes(file), "config": "[run]"})
+    said = r"cannot be read by this version of ees_mpi: .*\[task\] is missing"
     with open_run(copied) as run, pytest.raises(RunFileError, match=said):
         _ = run.config
 
