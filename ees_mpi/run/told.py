@@ -1,6 +1,6 @@
 """What a loop of the user gives: means, states, and results as rows that can be gathered. All of it is checked."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,7 @@ from ees_mpi.generation import LEADING, State, mean_behavior
 
 def means_of(mean: ArrayLike) -> Singles:
     """Return the first mean(s) as [K, D]."""
-    try:
-        given = np.asarray(mean, np.float32)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ConfigError(f"mean: expected [D] or [K, D] finite numbers: {error}") from None
+    given = np.asarray(mean, np.float32)
     if given.ndim == 0:  # is it D, or a mean of one number?
         raise ConfigError(f"mean: expected an array [D], such as np.zeros(D), or [K, D]; got {mean!r:.80}")
     means = np.array(given, ndmin=2)  # a copy
@@ -28,8 +25,6 @@ def means_of(mean: ArrayLike) -> Singles:
 
 def state_like(given: State | Arrays, present: State) -> State:
     """Return a state, also of its arrays by name, if they have the shapes and types of those of the present one."""
-    if not isinstance(given, (State, Mapping)):
-        raise ConfigError(f"state: expected a state of a Strategy, or its arrays by name, got {given!r:.80}")
     arrays = given.arrays() if isinstance(given, State) else given
     named = {str(name): np.asarray(array) for name, array in arrays.items()}
     mine, other = (
@@ -118,10 +113,7 @@ def sums_of(
         if observations is not None:
             raise TaskError("tell: observations= has no use here; expected Strategy(..., observation_dim=O), or none")
         return np.zeros((0, 2))
-    try:
-        seen = [] if observations is None else [np.asarray(rollout, np.float64) for rollout in observations]
-    except (TypeError, ValueError) as error:
-        raise TaskError(f"tell: expected observations= with arrays [T, {dim}] of numbers: {error}") from None
+    seen = [] if observations is None else [np.asarray(rollout, np.float64) for rollout in observations]
     if len(seen) != sampled.sum():
         raise TaskError(
             f"tell: expected observations= with one array [T, {dim}] for each of the {sampled.sum()} sampled "
