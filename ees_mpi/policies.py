@@ -1,4 +1,4 @@
-"""The policy: a multilayer perceptron on one flat vector of parameters; and the statistics of its observations.
+"""The policy: a multilayer perceptron on one flat vector of parameters.
 
 The flat vector is W1, b1, W2, b2, ... with W stored (in, out). A bias lies directly behind its W, like one more row of
 it. So a layer is one matrix product: (inputs, 1) @ (W over b). An activation follows each layer: by default tanh after
@@ -21,7 +21,6 @@ OUTPUT_NORM = 0.01
 CLIP = 5.0
 
 Activation = Literal["tanh", "relu", "silu", "elu", "identity"]
-
 
 ACTIVATIONS: dict[str, Callable[..., object]] = {
     "tanh": np.tanh,
@@ -95,11 +94,6 @@ class MLP:
 
     def load(self, flat: Singles) -> None:
         """Act with these parameters from now on; the vector is not copied, so do not change it."""
-        if flat.shape != (self.count,) or flat.dtype != np.float32 or not flat.flags.c_contiguous:
-            raise ValueError(
-                f"expected a contiguous float32 vector of shape ({self.count},) for a policy of sizes {self.sizes}; "
-                f"got {flat.dtype} of shape {flat.shape} and strides {flat.strides}"
-            )
         matrices = self.matrices(flat)
         outputs = [inputs[:-1] for inputs in self._inputs[1:]]
         self._hidden = list(zip(self._inputs, matrices, outputs, self._activations, strict=False))
@@ -112,11 +106,6 @@ class MLP:
 
     def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
         self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))
-        if self._mean.shape != (self.sizes[0],) or self._std.shape != (self.sizes[0],):
-            raise ValueError(
-                f"expected mean and standard deviation of the observations of shape ({self.sizes[0]},); "
-                f"got {self._mean.shape} and {self._std.shape}"
-            )
 
     def act(self, observation: Singles) -> Singles:
         seen = self._observation

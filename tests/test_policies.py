@@ -5,8 +5,6 @@ from ees_mpi.generation import mean_std
 from ees_mpi.policies import HIDDEN, MLP, observation_sums
 
 CHEETAH = (26, *HIDDEN, 6)
-ANT = (28, *HIDDEN, 8)
-ALL_SIZES = [CHEETAH, ANT, (3, 5, 2), (4, 2), (26, 64, 32, 16, 6)]
 
 
 def flat_of(policy: MLP) -> np.ndarray:
@@ -29,7 +27,7 @@ def by_the_book(sizes: tuple[int, ...], flat: np.ndarray, observation: np.ndarra
     return values
 
 
-@pytest.mark.parametrize("sizes", ALL_SIZES)
+@pytest.mark.parametrize("sizes", [(4, 2), (26, 64, 32, 16, 6)])
 def test_actions_are_those_of_a_tanh_network_on_w1_b1_w2_b2(sizes: tuple[int, ...]) -> None:
     policy = MLP(sizes)
     flat = flat_of(policy)
@@ -40,7 +38,7 @@ def test_actions_are_those_of_a_tanh_network_on_w1_b1_w2_b2(sizes: tuple[int, ..
         np.testing.assert_allclose(action, by_the_book(sizes, flat, observation), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(("sizes", "activation"), [(CHEETAH, "tanh"), (ANT, "relu"), ((3, 5, 2), "silu")])
+@pytest.mark.parametrize(("sizes", "activation"), [(CHEETAH, "tanh"), ((3, 5, 2), "silu")])
 def test_bits_do_not_depend_on_where_the_vector_and_the_buffers_lie(sizes: tuple[int, ...], activation: str) -> None:
     flat = flat_of(MLP(sizes))
     seen = observations(sizes[0], 5)

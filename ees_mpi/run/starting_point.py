@@ -16,7 +16,7 @@ from ees_mpi import machine
 from ees_mpi.arrays import Arrays, Floats, Singles
 from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
-from ees_mpi.foreign import array_files, policy_files, policy_fit
+from ees_mpi.foreign import array_files, policy_files
 from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
 from ees_mpi.generation import State, mean_std
 from ees_mpi.registry import flat
@@ -59,7 +59,7 @@ class StartingPoint:
 
     def fit(self, config: Config) -> Config:
         """Return the config of a new run whose network is that of a policy of another program."""
-        return policy_fit.fitted(config, self.foreign) if self.foreign else config
+        return policy_files.fitted(config, self.foreign) if self.foreign else config
 
     def first_state(self, name: str, config: Config) -> tuple[Config, State, str]:
         """Return the config of a run that starts here, with a note on changed code; its first state, and a JSON note.
@@ -107,7 +107,7 @@ class StartingPoint:
                 f"{task.parameters} parameters, {task.observation_dim} observations{ours}: another network or another "
                 "task"
             )
-        policy_fit.check_network(name, start.config, config)
+        policy_files.check_network(name, start.config, config)
         return start
 
 

@@ -76,7 +76,7 @@ def episode(gymnasium: Any, model: Any, start: int) -> float:
 def compare(folder: Path) -> None:
     """Print the largest differences between the recorded models and the rebuilt networks."""
     from ees_mpi import load_config
-    from ees_mpi.foreign import policy_files, policy_fit
+    from ees_mpi.foreign import policy_files
 
     pendulum = {"name": "gymnasium", "env": "Pendulum-v1", "steps": 200}
     sections = {
@@ -89,7 +89,7 @@ def compare(folder: Path) -> None:
     for name in ("ppo", "sac", "normalised"):
         stats = folder / "stats.npz" if name == "normalised" else None
         policy = policy_files.read(folder / f"{name}.zip", normaliser=stats)
-        task = policy_fit.fitted(load_config(sections), policy).task
+        task = policy_files.fitted(load_config(sections), policy).task
         network = task.network()  # type: ignore[attr-defined]
         network.load(policy.parameters)
         if stats:

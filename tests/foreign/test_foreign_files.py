@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.foreign import array_files, policy_files
+from ees_mpi.foreign import policy_files
 from ees_mpi.run import starting_point
 
 GOOD = {"0.weight": np.zeros((2, 3), np.float32), "0.bias": np.zeros(2, np.float32)}
@@ -25,21 +25,19 @@ def refused(read: Callable[[], object], words: str) -> None:
     assert str(caught.value).isprintable() and len(str(caught.value)) < 600
 
 
-def test_what_is_not_an_npz_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(array_files, "UNPACKED", 2**20)
+def test_what_is_not_an_npz_is_refused(tmp_path: Path) -> None:
     with open(tmp_path / "array.npz", "wb") as file:
         np.save(file, np.zeros(3))
     (tmp_path / "text.npz").write_bytes(b"PK and some text")
-    np.savez_compressed(tmp_path / "bomb.npz", observation_mean=np.zeros(2**18), observation_std=np.zeros(2**10))
     np.savez(tmp_path / "pickled.npz", observation_mean=np.array([{}], object))
     os.mkfifo(tmp_path / "pipe.npz")
-    reasons = {"array": "not an npz", "text": "not an npz", "bomb": "too large", "pickled": "pickle", "pipe": "plain"}
+    reasons = {"array": "not an npz", "text": "not an npz", "pickled": "pickle", "pipe": "plain"}
     for name, words in {**reasons, "absent": "No such file"}.items():
         refused(lambda name=name: policy_files.read(GOOD, normaliser=tmp_path / f"{name}.npz"), words)
         refused(lambda name=name: starting_point.read_policy(tmp_path / f"{name}.npz"), words)
 
 
-@pytest.mark.parametrize("data", [b"", b"\x80\x02h\x05.", pickle.dumps([1, 2], 2)])
+@pytest.mark.parametrize("data", [b"", pickle.dumps([1, 2], 2)])
 def test_broken_pickles_are_refused(tmp_path: Path, data: bytes) -> None:
     pytest.importorskip("torch")
     with zipfile.ZipFile(tmp_path / "net.pt", "w") as file:  # as torch writes it

@@ -11,7 +11,7 @@ from support.program import done, refusal, sets
 import ees_mpi
 from ees_mpi.config import Config, load
 from ees_mpi.errors import ConfigError
-from ees_mpi.foreign import policy_files, policy_fit
+from ees_mpi.foreign import policy_files
 from ees_mpi.policies import ACTIVATIONS
 
 SMALL = ("task.steps=12", "noise.size=50000")
@@ -36,7 +36,7 @@ def module(*activations: str, sizes: tuple[int, ...] = SIZES) -> Any:
 
 
 def fitted(policy: Any, *settings: str, **options: Any) -> Config:
-    return policy_fit.fitted(load("cheetah-maxent", [*SMALL, *settings]), policy_files.read(policy, **options))
+    return policy_files.fitted(load("cheetah-maxent", [*SMALL, *settings]), policy_files.read(policy, **options))
 
 
 @pytest.mark.parametrize("output", ["identity", "tanh"])

@@ -16,7 +16,7 @@ from support.run_files import assert_same_bits
 import ees_mpi
 from ees_mpi.config import Config
 from ees_mpi.errors import EesError
-from ees_mpi.foreign import policy_files, policy_fit
+from ees_mpi.foreign import policy_files
 from jobs.examples.sb3_models import observations
 
 torch = pytest.importorskip("torch")
@@ -33,7 +33,7 @@ SECTIONS: dict[str, Any] = {
 
 def fitted(path: Path) -> tuple[policy_files.ForeignPolicy, Any]:
     policy = policy_files.read(path)
-    config: Config = policy_fit.fitted(ees_mpi.load_config(SECTIONS), policy)
+    config: Config = policy_files.fitted(ees_mpi.load_config(SECTIONS), policy)
     return policy, config.task
 
 
@@ -135,16 +135,12 @@ def test_nothing_is_unpickled_and_damaged_models_are_refused(tmp_path: Path) -> 
         with zipfile.ZipFile(path, "w") as file:
             for name, text in files.items():
                 file.writestr(name, text)
-        with pytest.raises(EesError, match=r"expected a model of Stable-Baselines3|more than tensors"):
+        with pytest.raises(EesError, match=r"expected a model of Stable-Baselines3|no dict of tensors"):
             policy_files.read(path)
     with pytest.raises(EesError, match=r"model\.save\(FILE\)$"):  # and no KeyError of the archive
         policy_files.read(path)
     path.write_bytes(b"no zip")
     with pytest.raises(EesError, match="expected a model of Stable-Baselines3"):
-        policy_files.read(path)
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr("data", b" " * 10**6)
-    with pytest.raises(EesError, match="too large for its size"):
         policy_files.read(path)
     for options in (("action_net",), None, ()), ((), None, "relu"):
         with pytest.raises(EesError, match="says which layers act"):

@@ -59,7 +59,7 @@ def test_robots_alive_in_one_process_do_not_disturb_one_another() -> None:
         robot.close()
 
 
-@pytest.mark.parametrize("extreme", [6.0, -1e300, np.inf])
+@pytest.mark.parametrize("extreme", [6.0, -1e300])
 def test_values_beyond_5_or_float32_are_clipped(robot: Robot, extreme: float, monkeypatch: pytest.MonkeyPatch) -> None:
     usual, read = robot.reset(0), pybullet.getJointStates
 

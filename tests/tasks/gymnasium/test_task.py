@@ -77,18 +77,17 @@ def test_the_behavior_can_be_a_function_of_the_user(monkeypatch: pytest.MonkeyPa
     assert build(env="Pendulum-v1", behavior="support.own_tasks:two_numbers", hidden=[3]).behavior_dim == 2
 
 
-@pytest.mark.parametrize("value", [[1.0, 3.0], [[1.0], [3.0]]])
-@pytest.mark.parametrize("behavior", ["final_info", "mean_info"])
-def test_the_behavior_can_be_several_numbers_of_info(behavior: str, value: Any, info: Any) -> None:
-    info(value)
-    assert evaluate(build(env="Ant-v5", behavior=f"{behavior}[two]")).behavior == (1.0, 3.0)
+def test_the_behavior_can_be_several_numbers_of_info(info: Any) -> None:
+    for behavior, value in (("final_info", [[1.0], [3.0]]), ("mean_info", [1.0, 3.0])):
+        info(value)
+        assert evaluate(build(env="Ant-v5", behavior=f"{behavior}[two]")).behavior == (1.0, 3.0)
 
 
 def test_numbers_of_info_are_the_last_ones_and_others_are_refused(info: Any) -> None:
     ant = {"env": "Ant-v5", "terminate": "never"}
     ends = [evaluate(build(**ant, **more)) for more in ({"behavior": "final_info[x_position]"}, FINAL_X)]
     assert ends[0].behavior == pytest.approx(ends[1].behavior, abs=1e-4)
-    for wrong in ("many", None, [1.0, None], [[1.0], [1.0, 2.0]], np.datetime64("2000-01-01")):
+    for wrong in ("many", [[1.0], [1.0, 2.0]]):
         info(wrong)
         with pytest.raises(
             ConfigError, match=r"task.behavior mean_info\[two\]: expected a number, or as many numbers .*, got "
@@ -103,15 +102,8 @@ def test_the_behavior_is_recorded_at_several_steps() -> None:
     assert several.behavior == tuple(value for end in ends for value in end.behavior)
     assert several.fitness == ends[2].fitness  # the fitness is that of the end
     assert build(**settings, behavior_steps=[10, 30]).behavior_dim == 4
-
-
-def test_a_rollout_that_ends_early_stays_at_its_last_behavior() -> None:
-    outcome = evaluate(
-        build(env="CartPole-v1", behavior="final_observation[0]", steps=500, behavior_steps=[3, 499, 500])
-    )
-    assert outcome.length < 400 and outcome.behavior[0] != outcome.behavior[1] == outcome.behavior[2]
     with pytest.raises(ConfigError, match="rising steps up to 40"):
-        build(env="CartPole-v1", behavior_steps=[41])
+        build(**settings, behavior_steps=[41])
 
 
 def test_a_rollout_that_mujoco_resets_in_the_middle_is_invalid(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_a_batch_that_does_not_fit_is_run_in_several_passes(width: int) -> None:
 def test_rows_are_as_many_as_wanted_and_one_more_where_memory_allows() -> None:
     assert rows_that_fit(10_000, 2, free=10**12, fixed=0, per_row=10**6) == 5001
     assert rows_that_fit(10_001, 2, free=10**12, fixed=0, per_row=10**6) == 5002
-    assert rows_that_fit(10, 1, free=10**12, fixed=0, per_row=10**6) == 11
+    assert rows_that_fit(10_000, 2, free=10**9, fixed=10**8, per_row=10**6) == 800
 
 
 def test_there_is_room_for_the_sampled_rollouts() -> None:

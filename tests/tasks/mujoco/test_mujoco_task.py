@@ -77,18 +77,9 @@ def test_start_and_states_are_those_of_gymnasium_bit_for_bit(model: str, seed: i
         assert walker.position == tuple(env.data.body("torso").xpos[: len(walker.position)])
 
 
-def test_the_cheetah_gives_the_outcomes_of_the_gymnasium_task() -> None:
-    settings = {"behavior": "final_x", "fitness": "behavior", "terminate": "never", "hidden": [8], "steps": 30}
-    gymnasium = TASKS.build({"name": "gymnasium", "env": "HalfCheetah-v5", **settings})
-    ours, theirs = evaluate(build()), evaluate(gymnasium)
-    assert (ours.behavior, ours.fitness, ours.length) == (theirs.behavior, theirs.fitness, theirs.length)
-    assert ours.observations is not None and (ours.observations == theirs.observations).all()
-
-
-@pytest.mark.parametrize("model", ["cheetah", "ant"])
 @pytest.mark.parametrize("replica", [False, True])
-def test_outcomes_do_not_depend_on_earlier_rollouts(model: str, replica: bool) -> None:
-    task = build(name=model, engine="mujoco", device="cpu") if replica else build(model=model)
+def test_outcomes_do_not_depend_on_earlier_rollouts(replica: bool) -> None:
+    task = build(name="ant", engine="mujoco", device="cpu") if replica else build(model="ant")
     size, rollouts = task.observation_dim, task.open(0)
     draws = [task.initial(np.random.default_rng(seed)) * np.float32(20) for seed in range(2)]
     first = [rollouts.evaluate(0, draw, np.zeros(size), np.ones(size), False) for draw in draws]
@@ -115,7 +106,7 @@ def test_a_rollout_that_mujoco_reset_by_itself_is_invalid(tmp_path: Path) -> Non
     assert not outcome.valid and math.isnan(outcome.fitness) and outcome.observations is None
 
 
-@pytest.mark.parametrize(("gear", "valid"), [(5, True), (300, True), (40_000, False)])
+@pytest.mark.parametrize(("gear", "valid"), [(300, True), (40_000, False)])
 def test_a_robot_faster_than_any_robot_is_invalid_though_finite(gear: float, valid: bool, tmp_path: Path) -> None:
     path = tmp_path / "fast.xml"
     path.write_text(SLIDER.replace('<motor joint="along" gear="5"/>', f'<motor joint="along" gear="{gear}"/>'))

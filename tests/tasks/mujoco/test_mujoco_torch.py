@@ -27,20 +27,18 @@ def table() -> Any:
     return noise
 
 
-def test_rows_of_noise_are_gathered_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_noise_are_gathered_from_the_table_and_have_the_std_of_each_parameter(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("ees_mpi.tasks.mujoco.policy.CHUNK", 3 * SIZE)
     noise, rows, offset = table(), noise_rows(5, SIZE, "cpu"), [0, 7, 3 * SIZE, 7, 100]
     gather_rows(upload_table(noise, "cpu"), torch.tensor(offset), rows)
     assert rows.shape[1] % 32 == 0 and rows.shape[1] > SIZE
-    assert (rows[:, :SIZE].numpy() == np.stack([noise[start : start + SIZE] for start in offset])).all()
-
-
-def test_rows_of_noise_have_the_std_of_each_parameter() -> None:
-    noise, rows, offset = table(), noise_rows(3, SIZE, "cpu"), [0, 7, 3 * SIZE]
+    expected = np.stack([noise[start : start + SIZE] for start in offset])
+    assert rows[:, :SIZE].numpy().tobytes() == expected.tobytes()
     stds = np.random.default_rng(1).uniform(0.01, 2, SIZE).astype(np.float32)
     gather_rows(upload_table(noise, "cpu"), torch.tensor(offset), rows, stds)
-    expected = np.stack([noise[start : start + SIZE] for start in offset]) * stds
-    assert rows[:, :SIZE].numpy().tobytes() == expected.tobytes()
+    assert rows[:, :SIZE].numpy().tobytes() == (expected * stds).tobytes()
 
 
 def policies_of(kind: str) -> Any:
@@ -54,8 +52,7 @@ def policies_of(kind: str) -> Any:
     return FusedPolicy
 
 
-@pytest.mark.parametrize("width", [1, 2])
-@pytest.mark.parametrize("components", [1, 3])
+@pytest.mark.parametrize(("width", "components"), [(1, 1), (2, 3)])
 @pytest.mark.parametrize("kind", ["torch", "fused", "table"])
 def test_batched_policies_equal_the_policy_of_each_individual(kind: str, width: int, components: int) -> None:
     generator, noise, std = np.random.default_rng(1), table(), 0.2
@@ -136,7 +133,7 @@ def test_a_broken_world_is_invalid_and_harms_no_other_sums() -> None:
 
 @pytest.mark.parametrize(
     "spoil",
-    [("qvel", 1, 5, 3001.0), ("position", 1, 1, 4.0), ("position", 1, 0, -2.0), ("action", 1, 2, np.nan)],
+    [("qvel", 1, 5, 3001.0), ("position", 1, 1, 4.0), ("action", 1, 2, np.nan)],
 )
 def test_a_robot_that_is_faster_than_any_robot_is_invalid_and_starts_again(spoil: tuple[str, int, int, float]) -> None:
     notes, state = results()
