@@ -1,4 +1,4 @@
-"""The policy: a multilayer perceptron on one flat vector of parameters.
+"""The policy: a multilayer perceptron on one flat vector of parameters; and the sums of its observations.
 
 The flat vector is W1, b1, W2, b2, ... with W stored (in, out). A bias lies directly behind its W, like one more row of
 it. So a layer is one matrix product: (inputs, 1) @ (W over b). An activation follows each layer: by default tanh after
@@ -8,7 +8,7 @@ hidden layers, none after the output. The action is scale * output + shift.
 import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -52,6 +52,28 @@ def observation_sums(observations: Sequence[Singles]) -> Floats:
 def parameter_count(sizes: Sequence[int]) -> int:
     """Return the number of weights and biases of a network with these layer sizes."""
     return sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(sizes))
+
+
+class PolicyPlugin(Protocol):
+    """A network from observations to actions: `Policy(observations, actions, **task.policy_settings)`."""
+
+    count: int  # D
+
+    def initial(self, generator: np.random.Generator) -> Singles:
+        """Draw the first mean [D]."""
+
+    def load(self, flat: Singles) -> None:
+        """Act with these parameters [D] from now on; called before each rollout, so forget the last rollout."""
+
+    def act(self, observation: Singles) -> Singles:
+        """Return the action [A] for a normalised observation [O]."""
+
+
+class Policy(PolicyPlugin, Protocol):
+    """A network that normalises its observations."""
+
+    def normalise(self, mean: Floats, std: Floats) -> None:
+        """See observations as (x - mean) / std, clipped to +-5, from now on."""
 
 
 class MLP:

@@ -37,7 +37,7 @@ NAMES = {  # the names of the API, by heading
     "Plugins": (
         "tasks.base.Rollouts",
         "tasks.base.TaskPlugin",
-        "tasks.base.PolicyPlugin",
+        "policies.PolicyPlugin",
         "strategy.objectives.base.Objective",
         "strategy.populations.base.PopulationPlugin",
         "strategy.optimizers.base.OptimizerPlugin",

@@ -20,8 +20,8 @@ from ees_mpi.maml.learning import adaptation_step
 from ees_mpi.maml.outer import parts
 from ees_mpi.maml.rollouts import Pairs, TaskRollouts, direction_of, draws, maml_of, theta_of
 from ees_mpi.ranks import Ranks, gpus
-from ees_mpi.tasks.base import NoisyWalks, Task, Walked
-from ees_mpi.tasks.locomotion import along
+from ees_mpi.tasks.base import Task
+from ees_mpi.tasks.locomotion import NoisyWalks, Walked, along
 
 
 class GpuTasks:
@@ -77,7 +77,7 @@ class GpuTasks:
 
 
 def opener(task: Task) -> Any:
-    """Return the function of a task that opens `tasks.base.NoisyWalks` on a GPU; None: the task has none."""
+    """Return the function of a task that opens `tasks.locomotion.NoisyWalks` on a GPU; None: the task has none."""
     return getattr(task, "open_walks", None)
 
 

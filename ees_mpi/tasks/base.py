@@ -5,7 +5,7 @@ Letters in shapes: N individuals, B numbers of a behaviour, O observations, A ac
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol, Self, runtime_checkable
+from typing import Annotated, Literal, Protocol, Self, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -48,19 +48,16 @@ StartsOrNone = Annotated[
 ]
 
 
-class Closable(Protocol):
-    """Holds resources, which `close` releases: a physics client, an environment, the memory of a GPU."""
-
-    def close(self) -> None: ...
-
-
-class Rollouts(Closable, Protocol):
+class Rollouts(Protocol):
     """Evaluates individuals, one at a time. The outcome depends on the arguments only, never on earlier rollouts."""
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
         """Roll out one individual; `observe`: also return the sums of its observations."""
+
+    def close(self) -> None:
+        """Release resources: a physics client, an environment, the memory of a GPU."""
 
 
 @runtime_checkable
@@ -76,13 +73,15 @@ class RowsRollouts(Rollouts, Protocol):
         """Roll out individuals [n, D]; return their outcomes in this order."""
 
 
-class BatchRollouts(Closable, Protocol):
+class BatchRollouts(Protocol):
     """Evaluates many individuals at once, on a GPU; see `Task.repeats_on_gpu`."""
 
     capacity: int  # individuals at once; a larger batch is evaluated in several passes
 
     def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
         """Roll out all individuals of a batch; return their outcomes in the order of the batch."""
+
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -119,7 +118,7 @@ class Limbed(Placed, Protocol):
         """Return the limbs at the present moment, [n, 7]: both ends of the axis of a capsule, and its radius."""
 
 
-class Walker(Closable, Protocol):
+class Walker(Protocol):
     """A robot that is controlled step by step. MAML learns from it."""
 
     @property
@@ -131,57 +130,7 @@ class Walker(Closable, Protocol):
     def step(self, action: Singles) -> tuple[Singles, bool]:
         """Act for one time step; return the observation and whether the rollout has ended."""
 
-
-@dataclass(frozen=True)
-class Walked:
-    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
-
-    observations: Any  # [N, R, T, O], normalised and clipped
-    actions: Any  # [N, R, T, A], before the robot clips them
-    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
-    length: Any  # [N, R]
-    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
-
-
-class NoisyWalks(Closable, Protocol):
-    """Robots on a GPU that walk with noisy actions, all at once. MAML learns from them."""
-
-    device: str  # as torch names it
-
-    def walk(
-        self,
-        parameters: Any,
-        stds: Any,
-        noise: Singles,
-        sampled: NDArray[np.bool_],
-        statistics: tuple[Floats, Floats],
-    ) -> Walked:
-        """Roll out policies [N, D] with action noise [N, R, T, A] times stds [N, A]; see `Walked` for the results.
-
-        parameters, stds: on the device; sampled: [N, R]; statistics: mean and standard deviation of the observations
-        """
-
-
-class PolicyPlugin(Protocol):
-    """A network from observations to actions: `Policy(observations, actions, **task.policy_settings)`."""
-
-    count: int  # D
-
-    def initial(self, generator: np.random.Generator) -> Singles:
-        """Draw the first mean [D]."""
-
-    def load(self, flat: Singles) -> None:
-        """Act with these parameters [D] from now on; called before each rollout, so forget the last rollout."""
-
-    def act(self, observation: Singles) -> Singles:
-        """Return the action [A] for a normalised observation [O]."""
-
-
-class Policy(PolicyPlugin, Protocol):
-    """A network that normalises its observations."""
-
-    def normalise(self, mean: Floats, std: Floats) -> None:
-        """See observations as (x - mean) / std, clipped to +-5, from now on."""
+    def close(self) -> None: ...
 
 
 class TaskPlugin(Protocol):
@@ -226,10 +175,7 @@ class Task(Part, frozen=True):
     steps = 1  # of a rollout, at most
     rollouts = 1  # of an individual, whose outcome is their mean
     deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
-
-    @property
-    def on_error(self) -> str:  # what an exception in the user's code does: "stop", or "invalid"
-        return "stop"
+    on_error = "stop"  # what an exception in the user's code does: "stop", or "invalid"
 
     @property
     def reset_seed(self) -> int | None:  # of the start of every rollout; None: the run's seed
@@ -272,10 +218,7 @@ class Task(Part, frozen=True):
     def observation_dim(self) -> int:  # O; 0: observations are not normalised
         return 0
 
-    @property
-    def observation_share(self) -> float:  # the share of rollouts that feed the observation statistics
-        return 0.0
-
+    observation_share = 0.0  # the share of rollouts that feed the observation statistics
     observes_ten = False  # whether about ten rollouts of a generation feed them in a new run that sets no share
 
     # The config and the run file: `config`, `run.arrays`, `run.start`; names for users: `commands.info`.

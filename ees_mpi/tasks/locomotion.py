@@ -7,20 +7,31 @@ same start. The fitness of standard ES is the final x.
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.errors import ConfigError, EesError, PluginError, located
 from ees_mpi.generation import Outcome
-from ees_mpi.policies import ACTIVATIONS, CLIP, HIDDEN, MLP, Activation, by_layer, observation_sums, parameter_count
+from ees_mpi.policies import (
+    ACTIVATIONS,
+    CLIP,
+    HIDDEN,
+    MLP,
+    Activation,
+    Policy,
+    by_layer,
+    observation_sums,
+    parameter_count,
+)
 from ees_mpi.registry import Count, key
 from ees_mpi.registry.plugins import calling, make, once
 from ees_mpi.tasks import base
-from ees_mpi.tasks.base import BatchRollouts, NoisyWalks, Policy, Say, Task, View, Walker
+from ees_mpi.tasks.base import BatchRollouts, Say, Task, View, Walker
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
@@ -150,7 +161,7 @@ class PolicyTask(Task, frozen=True):
 class OwnPolicy:
     """Gives normalised observations to a policy of the user, which has no `normalise`, and checks its actions.
 
-    `Policy(observations, actions, **task.policy_settings)` has the members of `tasks.base.PolicyPlugin`. See
+    `Policy(observations, actions, **task.policy_settings)` has the members of `policies.PolicyPlugin`. See
     `jobs/examples/own_policy.py`.
     """
 
@@ -252,9 +263,41 @@ class WalkingTask(PolicyTask, frozen=True):
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
 
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> "NoisyWalks":
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
         return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)
+
+
+@dataclass(frozen=True)
+class Walked:
+    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
+
+    observations: Any  # [N, R, T, O], normalised and clipped
+    actions: Any  # [N, R, T, A], before the robot clips them
+    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
+    length: Any  # [N, R]
+    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
+
+
+class NoisyWalks(Protocol):
+    """Robots on a GPU that walk with noisy actions, all at once. MAML learns from them."""
+
+    device: str  # as torch names it
+
+    def walk(
+        self,
+        parameters: Any,
+        stds: Any,
+        noise: Singles,
+        sampled: NDArray[np.bool_],
+        statistics: tuple[Floats, Floats],
+    ) -> Walked:
+        """Roll out policies [N, D] with action noise [N, R, T, A] times stds [N, A]; see `Walked` for the results.
+
+        parameters, stds: on the device; sampled: [N, R]; statistics: mean and standard deviation of the observations
+        """
+
+    def close(self) -> None: ...
 
 
 class CheckedWalker(Walker, Protocol):

@@ -11,7 +11,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from ees_mpi.tasks.mujoco.robot_model import library as silent_mujoco
 from ees_mpi.terminal import silence
 
 FPS = 30  # of an environment that does not define its own
-Drawn = TypeVar("Drawn")
 HINT = "without a screen, MuJoCo needs a library (Debian: libegl1 or libosmesa6)"
 
 
@@ -212,11 +211,17 @@ class EnvironmentFilm(EnvironmentRollouts):
             raise
 
     def picture(self) -> Pixels:
-        """Return the picture that the environment draws."""
-        pixels = drawn(self._draw, self._problem)
-        if pixels.ndim != 3 or pixels.shape[2] != 3 or pixels.dtype != np.uint8:
-            raise cannot_draw(self._problem, f"expected uint8 pictures, got {pixels.dtype} of shape {pixels.shape}")
-        return pixels
+        """Return the picture that the environment draws; raise MissingExtra if it cannot draw on this machine."""
+        try:
+            pixels = self._draw()
+        except Exception as error:  # renderers raise many kinds of errors without a screen, a library or a driver
+            failure = f"{type(error).__name__}: {error}"
+        else:
+            if pixels.ndim == 3 and pixels.shape[2] == 3 and pixels.dtype == np.uint8:
+                return pixels
+            failure = f"expected uint8 pictures, got {pixels.dtype} of shape {pixels.shape}"
+        # Outside of the handler: an incomplete renderer raises another error when it is deleted.
+        raise cannot_draw(self._problem, failure)
 
     def _draw(self) -> Pixels:
         """Point MuJoCo's camera at the robot, because otherwise it stays at the start; then let it draw."""
@@ -236,16 +241,6 @@ def draw_without_a_screen() -> None:
         os.environ["MUJOCO_GL"] = renderers[0]
         for name in [name for name in sys.modules if re.fullmatch(r"mujoco\..*gl_context", name)]:
             importlib.reload(sys.modules[name])  # they read the variable when they are imported
-
-
-def drawn(draw: Callable[[], Drawn], problem: str) -> Drawn:
-    """Return the result of `draw`; raise MissingExtra if it fails. `problem`: what cannot be drawn."""
-    try:
-        return draw()
-    except Exception as error:  # renderers raise many kinds of errors without a screen, a library or a driver
-        failure = f"{type(error).__name__}: {error}"
-    # Outside of the handler: an incomplete renderer raises another error when it is deleted.
-    raise cannot_draw(problem, failure)
 
 
 def cannot_draw(problem: str, reason: str) -> MissingExtra:

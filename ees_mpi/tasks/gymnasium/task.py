@@ -123,11 +123,7 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         def checked(rollout: Rollout) -> tuple[float, ...]:
             return numbers(behavior(rollout), self.behavior, dim)
 
-        return EnvironmentWalker(env, self.env, self.start_seed(seed), checked, dim, self._terminates)
-
-    @property
-    def _terminates(self) -> bool:
-        return self.terminate == "environment"
+        return EnvironmentWalker(env, self.env, self.start_seed(seed), checked, dim, self.terminate == "environment")
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -161,7 +157,7 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     inputs = math.prod(observation.shape)
     outputs = int(action.n) if isinstance(action, spaces.Discrete) else math.prod(action.shape)
     behavior = behavior_of(task)
-    walker = EnvironmentWalker(env, task.env, 0, behavior, 0, task._terminates)
+    walker = EnvironmentWalker(env, task.env, 0, behavior, 0, task.terminate == "environment")
     with before_rollouts():
         with calling(f"task.env {task.env}", "reset() or step()"):
             walker.reset()

@@ -14,8 +14,8 @@ from typing import TypeVar
 from ees_mpi.arrays import Singles
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.policies import CLIP
-from ees_mpi.tasks.base import BatchRollouts, NoisyWalks, Say
-from ees_mpi.tasks.locomotion import WalkingTask
+from ees_mpi.tasks.base import BatchRollouts, Say
+from ees_mpi.tasks.locomotion import NoisyWalks, WalkingTask
 from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.physics import measured_buffers
 from ees_mpi.tasks.mujoco.robot_model import MujocoWalker, RobotModel, Toolkit

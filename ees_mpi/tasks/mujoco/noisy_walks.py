@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.policies import CLIP
-from ees_mpi.tasks.base import Walked
+from ees_mpi.tasks.locomotion import Walked
 from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
 from ees_mpi.tasks.mujoco.robot_model import MujocoWalker
@@ -50,7 +50,7 @@ class GpuNoisyWalks(GpuRobots):
         sampled: NDArray[np.bool_],
         statistics: tuple[Floats, Floats],
     ) -> Walked:
-        """Roll out policies with action noise; see `tasks.base.NoisyWalks`."""
+        """Roll out policies with action noise; see `tasks.locomotion.NoisyWalks`."""
         with self.recorder.on_stream():
             self._load(parameters, stds, noise, statistics)
             results = self._run(np.arange(len(noise) * self._width))
