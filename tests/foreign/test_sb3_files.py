@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from support.evil import Evil
 from support.program import TESTS, done
-from support.run_files import assert_same_bits
 
 import ees_mpi
 from ees_mpi.config import Config
@@ -57,19 +56,16 @@ def test_a_real_model_acts_and_scores_as_stable_baselines_recorded(name: str) ->
 @pytest.mark.usefixtures("quick_figures")
 @pytest.mark.standing_ranks
 @pytest.mark.slow
-def test_a_model_is_measured_and_a_start_with_the_same_bits_on_one_rank_and_two(tmp_path: Path) -> None:
-    model, task = DATA / "sac.zip", tmp_path / "task.toml"
+def test_a_model_is_measured_and_a_start_on_two_ranks(tmp_path: Path) -> None:
+    model, task, run = DATA / "sac.zip", tmp_path / "task.toml", tmp_path / "run.h5"
     task.write_text(ees_mpi.load_config(SECTIONS, {"task.steps": 12, "run.generations": 2}).to_toml())
-    for ranks in (None, 2):  # of which other tests need torch and matplotlib, too
-        done("train", task, "--from", model, "--out", tmp_path / f"run{ranks}.h5", ranks=ranks)
-        words = ("--task", task, "--std", 0.1, "--count", 6)
-        done("measure", model, *words, "--out", tmp_path / f"measure{ranks}.h5", ranks=ranks)
-    for name in ("run", "measure"):
-        assert_same_bits(tmp_path / f"{name}None.h5", tmp_path / f"{name}2.h5")
-    with ees_mpi.open_run(tmp_path / "run2.h5") as trained:
+    done("train", task, "--from", model, "--out", run, ranks=2)
+    words = ("--task", task, "--std", 0.1, "--count", 6)
+    done("measure", model, *words, "--out", tmp_path / "measure.h5", ranks=2)
+    with ees_mpi.open_run(run) as trained:
         assert trained["mean"][0, 0].tobytes() == policy_files.read(DATA / "sac.zip").parameters.tobytes()
         assert trained.config.task.activation == ("relu", "tanh") and trained.config.task.action_scale == (2.0,)
-    done("resume", tmp_path / "run2.h5", "--generations", 3)  # the file needs neither the zip nor torch
+    done("resume", run, "--generations", 3)  # the file needs neither the zip nor torch
 
 
 def model(path: Path, arrays: dict[str, Any], words: Any, limits: Any = ("[-1. 0.]", "[3. 1.]")) -> Path:

@@ -35,7 +35,7 @@ def compiled(robot_model: Any, folder: Path, backwards: bool = False) -> Any:
     text = re.sub(r"(?<=\d)f\b", "", re.sub(r"\bfloat\b", "double", text))
     source, library = folder / "action.cpp", folder / "action.so"
     source.write_text(text, encoding="utf-8")
-    subprocess.run(["c++", "-std=c++17", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
+    subprocess.run(["c++", "-std=c++17", "-shared", "-fPIC", "-o", library, source], check=True)
     return ctypes.CDLL(str(library))
 
 

@@ -30,9 +30,8 @@ def train(text: str, settings: Any = (), **more: Any) -> ees_mpi.Run:
     )
 
 
-def test_a_function_a_lambda_a_callable_object_and_one_with_a_fitness_are_tasks() -> None:
+def test_a_function_a_callable_object_and_one_with_a_fitness_are_tasks() -> None:
     texts = (
-        "def f(z):\n    return np.sin(z[:2]).astype(float) * z[2]",
         "f = lambda z: list(np.sin(z[:2]).astype(float) * z[2])",
         "f = lambda z: (np.sin(z[:2]).astype(float) * z[2], 3.0)",
         "class F:\n    def __call__(self, z):\n        return np.sin(z[:2]).astype(float) * z[2]\nf = F()",

@@ -167,27 +167,21 @@ class OneStateRobot:
 
 
 def xml_text(model: str) -> str:
-    """Return the text of a user's MJCF file, which must be self-contained: the run file carries the text."""
+    """Return the text of a user's MJCF file."""
     try:
-        text = Path(model).read_text(encoding="utf-8")
+        return Path(model).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         expected = f"expected one of {', '.join(ROBOTS)} or an MJCF file"
         raise ConfigError(f"task.model: {expected}; cannot read {model!r}: {error}") from None
-    return _alone(model, text)
-
-
-def _alone(model: str, text: str) -> str:
-    """Return MJCF text; raise a ConfigError if it refers to other files."""
-    if re.search(r"file\w*\s*=", text, re.IGNORECASE):
-        raise ConfigError(f"task.model {model!r}: expected a single file; it refers to others (include, mesh, ...)")
-    return text
 
 
 @lru_cache(maxsize=4)
 def load(model: str, xml: str, root: str, axes: int, sub_steps: int) -> StateRobotModel:
     """Compile a built-in robot, or the user's MJCF text, and look up the root body."""
     mujoco, robot = library(), ROBOTS.get(model)
-    text = "" if robot else _alone(model, xml or xml_text(model))
+    text = "" if robot else xml or xml_text(model)
+    if re.search(r"file\w*\s*=", text, re.IGNORECASE):  # the run file carries this text only
+        raise ConfigError(f"task.model {model!r}: expected a single file; it refers to others (include, mesh, ...)")
     try:
         if robot:
             compiled = mujoco.MjModel.from_xml_path(str(_assets() / robot.file))

@@ -36,12 +36,12 @@ def test_whole_episodes_have_the_bits_of_the_ready_made_environment_in_any_order
 
 
 def test_a_rollout_does_not_depend_on_what_ran_before(robot: Robot) -> None:
-    alone = trace_of(robot, EPISODES[1], 200)
+    alone = trace_of(robot, EPISODES[1], 100)
     for before in EPISODES[2:5]:
-        trace_of(robot, before, 150)
-        assert trace_of(robot, EPISODES[1], 200) == alone
+        trace_of(robot, before, 80)
+        assert trace_of(robot, EPISODES[1], 100) == alone
     fresh = type(robot)()
-    assert trace_of(fresh, EPISODES[1], 200) == alone
+    assert trace_of(fresh, EPISODES[1], 100) == alone
     fresh.close()
 
 
