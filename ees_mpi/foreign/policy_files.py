@@ -186,13 +186,11 @@ def _layers(arrays: Named, names: Sequence[str], text: str) -> tuple[tuple[int, 
     parts: list[NDArray[Any]] = []
     sizes: tuple[int, ...] = ()
     for name in names:
-        for key, dim in ((f"{name}.weight", 2), (f"{name}.bias", 1)):
+        for key in (f"{name}.weight", f"{name}.bias"):
             if key not in arrays:
                 raise RunFileError(f"{text}: it has no {key}; it has {', '.join(list(arrays)[:8])}")
-            if arrays[key].ndim != dim:
-                raise RunFileError(f"{text}: {key} has the shape {arrays[key].shape}; expected {dim} dimensions")
         weight, bias = arrays[f"{name}.weight"], arrays[f"{name}.bias"]
-        expected = (weight.shape[0], sizes[-1] if sizes else weight.shape[1])
+        expected = (weight.shape[0], sizes[-1] if sizes else weight.shape[-1])
         if weight.shape != expected or bias.shape != expected[:1]:
             raise RunFileError(
                 f"{text}: {name} has a weight of shape {weight.shape} and a bias of shape {bias.shape}; expected "

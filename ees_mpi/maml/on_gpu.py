@@ -21,7 +21,8 @@ from ees_mpi.maml.outer import parts
 from ees_mpi.maml.rollouts import Pairs, TaskRollouts, direction_of, draws, maml_of, theta_of
 from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.tasks.base import Task
-from ees_mpi.tasks.locomotion import NoisyWalks, Walked, along
+from ees_mpi.tasks.locomotion import along
+from ees_mpi.tasks.mujoco.noisy_walks import Walked
 
 
 class GpuTasks:
@@ -32,7 +33,7 @@ class GpuTasks:
         self._config, self._ranks, self._drivers = config, ranks, drivers
         settings, pairs = maml_of(config), -(-config.population.size // 2)  # as `hand_out_batches` counts
         sizes = config.run.seed, 2 * -(-pairs // len(drivers)), settings.rollouts, settings.steps(config.task)
-        self._walks: NoisyWalks | None = gpus.opened(ranks, drivers, lambda say: opener(config.task)(*sizes, say))
+        self._walks: Any = gpus.opened(ranks, drivers, lambda say: opener(config.task)(*sizes, say))
 
     def hand_out(self, work: Work, wanted: NDArray[np.int64]) -> Iterator[Pairs | int]:
         """Yield the rollouts of this rank's tasks; in place of those of the mean its number, on the last rank."""
@@ -77,7 +78,7 @@ class GpuTasks:
 
 
 def opener(task: Task) -> Any:
-    """Return the function of a task that opens `tasks.locomotion.NoisyWalks` on a GPU; None: the task has none."""
+    """Return the function of a task that opens `GpuNoisyWalks`; None: the task has none."""
     return getattr(task, "open_walks", None)
 
 

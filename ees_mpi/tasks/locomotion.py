@@ -7,12 +7,11 @@ same start. The fitness of standard ES is the final x.
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.errors import ConfigError, EesError, PluginError, located
@@ -31,7 +30,7 @@ from ees_mpi.policies import (
 from ees_mpi.registry import Count, key
 from ees_mpi.registry.plugins import calling, make, once
 from ees_mpi.tasks import base
-from ees_mpi.tasks.base import BatchRollouts, Say, Task, View, Walker
+from ees_mpi.tasks.base import BatchRollouts, Say, Task, View
 
 # A rollout in which a robot is faster is invalid, like one with NaN: its physics has blown up. The fastest robots here
 # reach 7 m/s and 60 rad/s. Bullet itself cuts all speeds at 100.
@@ -245,7 +244,7 @@ class WalkingTask(PolicyTask, frozen=True):
         self._engine().check()
         super().check()
 
-    def walker(self, seed: int) -> "CheckedWalker":
+    def walker(self, seed: int) -> Any:
         """Return the robot on the CPU, controlled step by step."""
         return self._engine().walker(self.start_seed(seed))
 
@@ -263,59 +262,19 @@ class WalkingTask(PolicyTask, frozen=True):
         """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
 
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> "NoisyWalks":
-        """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
-        return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> Any:
+        """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy.
 
-
-@dataclass(frozen=True)
-class Walked:
-    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
-
-    observations: Any  # [N, R, T, O], normalised and clipped
-    actions: Any  # [N, R, T, A], before the robot clips them
-    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
-    length: Any  # [N, R]
-    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
-
-
-class NoisyWalks(Protocol):
-    """Robots on a GPU that walk with noisy actions, all at once. MAML learns from them."""
-
-    device: str  # as torch names it
-
-    def walk(
-        self,
-        parameters: Any,
-        stds: Any,
-        noise: Singles,
-        sampled: NDArray[np.bool_],
-        statistics: tuple[Floats, Floats],
-    ) -> Walked:
-        """Roll out policies [N, D] with action noise [N, R, T, A] times stds [N, A]; see `Walked` for the results.
-
-        parameters, stds: on the device; sampled: [N, R]; statistics: mean and standard deviation of the observations
+        Their `walk` is that of `mujoco.noisy_walks.GpuNoisyWalks`. MAML learns from them.
         """
-
-    def close(self) -> None: ...
-
-
-class CheckedWalker(Walker, Protocol):
-    """A robot or environment that is controlled step by step, and reports unstable physics."""
-
-    @property
-    def step_seconds(self) -> float: ...  # simulated seconds of one step
-    @property
-    def finite(self) -> bool: ...  # whether the physics is finite; if not, the rollout is invalid
-
-    def reseed(self, seed: int) -> None:
-        """Begin all further rollouts at the start of this seed."""
+        return self._engine().open_walks(self.start_seed(seed), policies, rollouts, steps, say)
 
 
 class Rollouts:
     """Evaluates individuals: the policy of an individual controls the robot, from the same start every time."""
 
-    def __init__(self, task: PolicyTask, robot: CheckedWalker):
+    def __init__(self, task: PolicyTask, robot: Any):
+        """Take a `Walker` that has `step_seconds`, `finite` (after a rollout with possible physics), `reseed(seed)`."""
         self._task, self._robot, self._policy = task, robot, task.network()
         self.step_seconds = robot.step_seconds
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps

@@ -19,7 +19,7 @@ from ees_mpi.maml.outer import learning_tasks
 from ees_mpi.maml.rollouts import Pairs, Sampler, TaskRollouts, theta_of
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.parts import first_state, open_parts
-from ees_mpi.tasks.locomotion import Walked
+from ees_mpi.tasks.mujoco.noisy_walks import Walked
 
 POINT = TESTS / "support" / "maml_point.toml"
 SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3")

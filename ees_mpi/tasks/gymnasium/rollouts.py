@@ -17,7 +17,7 @@ import numpy as np
 
 from ees_mpi.arrays import Singles
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, PluginError, optional
-from ees_mpi.registry import flat, leaves, require
+from ees_mpi.registry import leaves, require
 from ees_mpi.registry.plugins import calling, failed, import_module
 from ees_mpi.tasks.base import Pixels, View
 from ees_mpi.tasks.gymnasium.behaviors import Behavior, Rollout
@@ -48,15 +48,11 @@ def is_known(env: str) -> bool:
 
 def make(env: str, settings: dict[str, Any], **more: Any) -> Any:
     """Make the Gymnasium environment; raise an error that names the missing package or the unknown environment."""
-    if ":" in env:
-        require(env, "task.env")  # Gymnasium imports a module that is named before a colon
     gymnasium = library()
-    if not is_known(env):
+    if not is_known(env):  # nor is one whose module is named before a colon
         require(env, "task.env")
-    for place, value in flat(settings, "task.env_settings."):
-        for _, leaf in leaves(value):
-            if not isinstance(leaf, (bool, int, float)):
-                require(leaf if isinstance(leaf, str) else env, place)
+    for place, leaf in leaves(settings, "task.env_settings"):
+        require(leaf, place)
     if ":" in env:
         import_module(env.partition(":")[0], env, "task.env")  # also beside the config file
     try:

@@ -9,13 +9,13 @@ import re
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ees_mpi.arrays import Singles
 from ees_mpi.errors import ConfigError, MissingExtra
 from ees_mpi.policies import CLIP
 from ees_mpi.tasks.base import BatchRollouts, Say
-from ees_mpi.tasks.locomotion import NoisyWalks, WalkingTask
+from ees_mpi.tasks.locomotion import WalkingTask
 from ees_mpi.tasks.mujoco.gpu_robots import GpuRobots, GpuSetup, missing_memory_is_refused
 from ees_mpi.tasks.mujoco.physics import measured_buffers
 from ees_mpi.tasks.mujoco.robot_model import MujocoWalker, RobotModel, Toolkit
@@ -64,7 +64,7 @@ class MujocoEngine:
 
         return self._on_gpu(make, seed, say)
 
-    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> NoisyWalks:
+    def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> Any:
         """Return robots on the first visible GPU that walk with noisy actions, `rollouts` of each policy."""
         from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks  # only for a GPU
 

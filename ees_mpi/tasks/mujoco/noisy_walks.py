@@ -1,5 +1,6 @@
 """Rollouts of several policies with noisy actions on a GPU, recorded step by step: MAML learns from them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -8,12 +9,22 @@ from numpy.typing import NDArray
 
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.policies import CLIP
-from ees_mpi.tasks.locomotion import Walked
 from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
 from ees_mpi.tasks.mujoco.robot_model import MujocoWalker
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
+
+
+@dataclass(frozen=True)
+class Walked:
+    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
+
+    observations: Any  # [N, R, T, O], normalised and clipped
+    actions: Any  # [N, R, T, A], before the robot clips them
+    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
+    length: Any  # [N, R]
+    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
 
 
 class GpuNoisyWalks(GpuRobots):
@@ -50,7 +61,10 @@ class GpuNoisyWalks(GpuRobots):
         sampled: NDArray[np.bool_],
         statistics: tuple[Floats, Floats],
     ) -> Walked:
-        """Roll out policies with action noise; see `tasks.locomotion.NoisyWalks`."""
+        """Roll out policies [N, D] with action noise [N, R, T, A] times stds [N, A].
+
+        parameters, stds: on the device; sampled: [N, R]; statistics: mean and standard deviation of the observations
+        """
         with self.recorder.on_stream():
             self._load(parameters, stds, noise, statistics)
             results = self._run(np.arange(len(noise) * self._width))

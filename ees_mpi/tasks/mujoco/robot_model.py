@@ -7,9 +7,8 @@ with the same bits every time.
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,22 +26,6 @@ class Toolkit:
     warp: Any
     mujoco_warp: Any
     device: str  # as both torch and Warp name it: "cuda:0", or "cpu" in tests
-
-
-class OneRobot(Protocol):
-    """One robot on the CPU."""
-
-    def reset(self) -> None:
-        """Begin a rollout; qpos and qvel are at the start."""
-
-    def step(self) -> None:
-        """Advance by one action, which is in `ctrl`."""
-
-    def observation(self) -> Singles:
-        """Return the observation, float32[O]."""
-
-    def position(self) -> Sequence[float]:
-        """Return the position along the axes of the behaviour."""
 
 
 class ManyRobots:
@@ -105,8 +88,8 @@ class RobotModel:
         """Return qpos and qvel at the start of rollouts with this seed."""
         raise NotImplementedError
 
-    def one(self, data: Any) -> OneRobot:
-        """Return the robot on the CPU whose state is `data`."""
+    def one(self, data: Any) -> Any:
+        """Return the robot on the CPU whose state is `data`: `reset()`, `step()`, `observation()`, `position()`."""
         raise NotImplementedError
 
     def many(self, tools: Toolkit, worlds: int, buffers: Any) -> ManyRobots:
