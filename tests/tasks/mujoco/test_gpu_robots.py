@@ -9,7 +9,7 @@ from support.gpu_batch import STD, mixed_batch, on_the_cpu, table
 
 from ees_mpi.tasks import TASKS
 from ees_mpi.tasks.mujoco.gpu_robots import GpuSetup
-from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts, bytes_of_a_row
+from ees_mpi.tasks.mujoco.gpu_rollouts import GpuRollouts
 from ees_mpi.tasks.mujoco.noisy_walks import GpuNoisyWalks
 from ees_mpi.tasks.mujoco.physics import Buffers
 from ees_mpi.tasks.mujoco.robot_model import Toolkit
@@ -60,15 +60,6 @@ def test_a_std_of_each_parameter_moves_robots_like_one_std_of_all(tools: Toolkit
     rollouts.close()
     np.testing.assert_allclose(second, first, atol=1e-4)
     assert third == first
-
-
-def test_the_papers_robots_take_the_memory_of_their_arrays_only(tools: Toolkit) -> None:
-    task, robot_model = build("ant")
-    robots = robot_model.many(tools, 64, Buffers(1, 1))
-    per_world = robots.bytes() // 64 + 16 * sum(task.layers)
-    assert (
-        bytes_of_a_row(GpuSetup(tools, task, robot_model, 5, Buffers(1, 1)), 2) == 2 * per_world + 4 * task.parameters
-    )
 
 
 def test_noisy_walks_are_recorded_step_by_step(tools: Toolkit) -> None:
