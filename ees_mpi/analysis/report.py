@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib import resources
 from itertools import groupby
@@ -21,7 +21,7 @@ from ees_mpi.analysis import report_charts as charts
 from ees_mpi.analysis.figures.style import drawing
 from ees_mpi.analysis.labels import PHASES, differing, group_names, label, run_names, settings, stds
 from ees_mpi.analysis.numbers.heritability import describe
-from ees_mpi.analysis.numbers.selection import scales, series, titles
+from ees_mpi.analysis.numbers.selection import open_runs, scales, series, titles
 from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.analysis.replay import Choice, Player, Replayed, film, scene
 from ees_mpi.arrays import Floats
@@ -29,7 +29,7 @@ from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.info import summarize, task_name
 from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
-from ees_mpi.run.file import Run, is_study, open_run, tell_missing
+from ees_mpi.run.file import Run, is_study
 from ees_mpi.tasks.base import Drawable, Limbed, View
 from ees_mpi.tasks.interference import OPTIMUM, Interference
 from ees_mpi.terminal import clock
@@ -54,8 +54,7 @@ def write_report(paths: Sequence[Path], out: Path | None, trust: bool = False) -
     target = out or paths[0].with_name(f"{paths[0].stem if len(paths) == 1 else 'runs'}-report.html")
     check_writable(target, "-o", (".html",), paths)
     place = target.absolute()  # code of the user, which draws individuals, may change the present folder
-    with ExitStack() as stack:
-        runs = [stack.enter_context(tell_missing(open_run(path, trust))) for path in paths]
+    with open_runs(paths, trust) as runs:
         for run in runs:
             check_committed(run)
             run.check_all()

@@ -1,7 +1,6 @@
 """The catalog of figures: the name of each, the files it needs, and the function that draws it."""
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -9,12 +8,13 @@ from typing import NamedTuple
 from ees_mpi.analysis.figures import curves, positions
 from ees_mpi.analysis.figures.style import PLAIN, Figure, drawing
 from ees_mpi.analysis.labels import stds
+from ees_mpi.analysis.numbers.selection import open_runs
 from ees_mpi.commands.adapt import is_adaptation
 from ees_mpi.commands.requests import FigureRequest
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_writable, replaced
 from ees_mpi.registry import unknown
-from ees_mpi.run.file import is_study, open_run, tell_missing
+from ees_mpi.run.file import is_study, open_run
 from ees_mpi.tasks.interference import Interference
 
 FORMATS = (".png", ".pdf", ".svg")
@@ -98,8 +98,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         if getattr(request, option) != getattr(FigureRequest, option) and option not in recipe.options:
             able = ", ".join(other for other, recipe in FIGURES.items() if option in recipe.options)
             raise ConfigError(f"figure {name}: --{option} is for {able}")
-    with drawing(PLAIN), ExitStack() as stack:
-        runs = [stack.enter_context(tell_missing(open_run(path))) for path in paths]
+    with drawing(PLAIN), open_runs(paths) as runs:
         for run in filter(is_study, runs) if name in OVER_GENERATIONS else ():
             raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
         figure = recipe.draw(runs, *(getattr(request, option) for option in recipe.options))

@@ -166,8 +166,8 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
     files: dict[str, list[Run]] = {}
     for run in runs:
         files.setdefault(labels.label(run), []).append(run)
-    groups = [_Measured(members, scale) for members in files.values()]
-    everywhere = sorted({std for group in groups for std in group.stds})
+    rows = {title: [(run, at_stds(run, scale)) for run in members] for title, members in files.items()}
+    everywhere = sorted({row["std"] for members in rows.values() for _, found in members for row in found})
     axes = {name: metrics.title(name, scale) for name in metrics.in_table("measure", runs[0].metric_settings)}
     if len(everywhere) == 1:
         figure, maps = style.grid(len(files), 3, 3.6)
@@ -176,12 +176,12 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
         figure, every = style.grid(len(axes) + several + len(files), 3, 2.2)
         panels, spare, maps = every[: len(axes)], every[len(axes)], every[len(axes) + several :]
         for panel, (name, axis) in zip(panels, axes.items(), strict=True):
-            for place, (title, group) in enumerate(zip(files, groups, strict=True)):
-                middle, low, high = np.transpose([group.at(std, name) for std in group.stds])
-                shown = textwrap.fill(
-                    title if len(group.files) == 1 else f"{title} (n\u00a0=\u00a0{len(group.files)})", 26
-                )
-                x = np.array(group.stds) * ASIDE**place
+            for place, (title, members) in enumerate(rows.items()):
+                stds = sorted({row["std"] for _, found in members for row in found})
+                middle, low, high = np.transpose([_with_range(members, std, name, scale) for std in stds])
+                count = f" (n\u00a0=\u00a0{len(members)})" if len(members) > 1 else ""
+                shown = textwrap.fill(f"{title}{count}", 26)
+                x = np.array(stds) * ASIDE**place
                 panel.plot(x, middle, **style.look(place), marker=".", label=shown)
                 panel.vlines(x, low, high, color=style.look(place)["color"], linewidth=0.8)
             panel.set(xlabel="std of the mutations", ylabel=textwrap.fill(axis, 30), xscale="log")
@@ -193,15 +193,13 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
             spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
     first = [[sample_of(run, row).rollouts for row in range(run.generations)] for run, *_ in files.values()]
     frame = np.concatenate([places for rows in first for places in rows])
-    for panel, rows, title, group in zip(maps, first, files, groups, strict=True):
-        _scatter(panel, group.files[0], rows, frame, everywhere)
-        panel.set_title(
-            textwrap.fill(f"where {drawn(group.files[0])} end: {title}", 34, max_lines=2, placeholder=" ...")
-        )
+    for panel, places, title, (run, *_) in zip(maps, first, files, files.values(), strict=True):
+        _scatter(panel, run, places, frame, everywhere)
+        panel.set_title(textwrap.fill(f"where {drawn(run)} end: {title}", 34, max_lines=2, placeholder=" ..."))
         if len(everywhere) == 1:  # a curve would be a single point
             lines = []
             for name, axis in axes.items():
-                middle, low, high = group.at(everywhere[0], name)
+                middle, low, high = _with_range(rows[title], everywhere[0], name, scale)
                 lines.append(f"{axis}: {number(middle)} ({number(low)} to {number(high)})")
             panel.set_xlabel("\n".join([panel.get_xlabel(), "", *lines]))
     starts = max(run.config.task.rollouts for run in runs)
@@ -211,23 +209,17 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
     return figure
 
 
-class _Measured:
-    """The measures of the files of one label."""
-
-    def __init__(self, files: Sequence[Run], scale: Scale):
-        self.files, self._scale = files, scale
-        self._rows = [(run, place, row) for run in files for place, row in enumerate(at_stds(run, scale))]
-        self.stds = sorted({row["std"] for _, _, row in self._rows})
-
-    def at(self, std: float, name: str) -> tuple[float, float, float]:
-        """Return the mean of a measure over the files, and its range; of a single file two standard errors."""
-        found = [(run, place, row[name]) for run, place, row in self._rows if row["std"] == std]
-        values = [value for _, _, value in found]
-        if len(found) > 1:
-            return float(np.mean(values)), min(values), max(values)
-        run, place, _ = found[0]
-        either_side = 2 * standard_error(sample_of(run, place, self._scale), name)
-        return values[0], values[0] - either_side, values[0] + either_side
+def _with_range(
+    members: Sequence[tuple[Run, list[dict[str, Any]]]], std: float, name: str, scale: Scale
+) -> tuple[float, float, float]:
+    """Return the mean of a measure over files at a std, and its range; of a single row two standard errors."""
+    found = [(run, place, row[name]) for run, rows in members for place, row in enumerate(rows) if row["std"] == std]
+    values = [value for _, _, value in found]
+    if len(found) > 1:
+        return float(np.mean(values)), min(values), max(values)
+    run, place, _ = found[0]
+    either_side = 2 * standard_error(sample_of(run, place, scale), name)
+    return values[0], values[0] - either_side, values[0] + either_side
 
 
 def standard_error(mutations: Sample, name: str) -> float:

@@ -28,12 +28,18 @@ SEEN = 60  # generations of a run that are looked at, at most: the entropy of N 
 
 
 @contextmanager
+def open_runs(paths: Sequence[Path], trust: bool = False) -> Iterator[list[Run]]:
+    """Open run files; all of them are closed at the end."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(tell_missing(open_run(path, trust))) for path in paths]
+
+
+@contextmanager
 def opened(
     paths: Sequence[Path], generation: int | None = None, cell: float | None = None, radius: float | None = None
 ) -> Iterator[list[tuple[Run, int, Scale]]]:
     """Open run files; yield of each the generation that is meant, by default the last, and the lengths of metrics."""
-    with ExitStack() as stack:
-        runs = [stack.enter_context(tell_missing(open_run(path))) for path in paths]
+    with open_runs(paths) as runs:
         chosen = [check_generation(run, generation) for run in runs]
         yield list(zip(runs, chosen, scales(runs, cell, radius), strict=True))
 

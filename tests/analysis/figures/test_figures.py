@@ -17,8 +17,12 @@ from support.small_runs import Zoo, seeds
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES, draw
+from ees_mpi.analysis.figures.curves import standard_error
 from ees_mpi.analysis.figures.style import draw_curves, drawing
 from ees_mpi.commands.requests import FigureRequest
+from ees_mpi.generation import Outcomes
+from ees_mpi.metrics import Sample, Settings
+from ees_mpi.ranks import Ranks
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("there")]
 INGREDIENTS = {
@@ -125,3 +129,12 @@ def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(zoo: Zoo) 
     (panel,) = panels_of("sweep", paths)  # the key in which they differ, the metric of progress lines
     assert panel.get_ylabel().startswith("entropy") and len(panel.lines) == 2
     draw_curves(panel, {"flat": [np.array([-np.inf, 1.0])] * 2}, ["flat"])  # without a warning of numpy
+
+
+def test_the_standard_error_of_a_mean_is_that_of_the_textbook() -> None:
+    x = 3.0 + np.random.default_rng(0).normal(size=(400, 1))
+    outcomes = Outcomes(x, x[:, 0], *2 * (np.ones(400, bool),), np.zeros((0, 1)))
+    mutations = Sample(outcomes, Settings(1, places=1), Ranks(), np.zeros(400, np.int32))
+    expected = np.abs(x).std() / 20
+    assert standard_error(mutations, "distance_mean") == pytest.approx(expected, rel=0.5)
+    assert np.isnan(standard_error(mutations.at(np.array([3])), "distance_mean"))
