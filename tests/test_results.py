@@ -80,7 +80,7 @@ def wrong_quotes(text: str, values: Mapping[str, float]) -> list[str]:
 
 def test_every_number_that_names_its_source_has_its_value() -> None:
     values = results.numbers()
-    for page in (CHECKOUT / "README.md", results.DOCS / "fidelity.md", *PAGES):
+    for page in results.QUOTING:
         text = page.read_text(encoding="utf-8")
         assert not wrong_quotes(text, values), page.name
         assert len(quotes(text)) == len(re.findall(r"[\d%]<!--", text)), f"{page.name}: a mark is not read"

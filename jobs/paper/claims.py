@@ -24,7 +24,7 @@ import numpy as np
 from endpoints import Row, column, lines, number, read, select, trainings
 from page_tables import adaptation_groups, adapted, seeding_runs
 from places import FAR
-from rules import LEVEL, mann_whitney, ratio
+from rules import LEVEL, RING, mann_whitney, ratio
 
 from ees_mpi.analysis.numbers.statistics import holm
 
@@ -39,7 +39,7 @@ SHOWN = {  # endpoints of a run
     "evenness_90_99": "evenness of the ring",
     "directions_last": "directions of 36",
 }
-SIDE, RING = 0.05, 1 / 3  # least share of the smaller side; least evenness
+SIDE = 0.05  # least share of the smaller side
 MOST, FEW = 10, 6  # with so many of twelve runs a claim is reproduced; with so few it is not
 EARLIER = 6  # runs of a group in an earlier plan
 MOST_EARLIER, FEW_EARLIER = 5, 2  # of them

@@ -33,6 +33,7 @@ from ees_mpi.errors import ConfigError, EesError
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
 SHELF, DOCS = (HERE.parents[1] / "ees_mpi" / name for name in ("trained", "docs"))
+QUOTING = (HERE.parents[1] / "README.md", *(DOCS / f"{name}.md" for name in ("results", "heritability", "fidelity")))
 
 
 # Keys that configs of the plans' commit have, and that this program does not know.
@@ -158,7 +159,9 @@ def main(words: Sequence[str] | None = None) -> int:
         case "policy":
             write_policy(given.run, given.out)
         case "quoted":
-            print(*(f"{name:40} {value:.6g}" for name, value in numbers().items()), sep="\n")
+            text = "".join(page.read_text(encoding="utf-8") for page in QUOTING)
+            shown = (f"{name:40} {value:.6g}" for name, value in numbers().items() if f"<!-- {name} " in text)
+            print(*shown, sep="\n")
         case "update":
             update()
     return 0
