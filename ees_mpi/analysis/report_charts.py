@@ -34,6 +34,7 @@ FRAMES = {1: 240, 2: 120}  # the largest number of generations on the page
 FEWEST = 20  # of them for each of several runs
 TAIL = 0.25  # percent at either end of a generation that may lie beyond the limits
 TALL = 60  # pixels of a histogram
+Frame = tuple[str, str]  # axes as SVG, and the place of a picture inside of them as CSS
 
 
 def color(place: int) -> Any:
@@ -164,8 +165,10 @@ def behaviors(runs: Sequence[Run], names: Sequence[str]) -> tuple[list[dict[str,
         for run, name, chosen, cells in zip(runs, names, kept, counts, strict=True)
     ]
     labels = [axis_names(runs[0])[column] for column in columns]
-    maps = _plane(labels, ends) if len(columns) == 2 else _line(labels[0], ends[0], runs, kept, counts, highest)
-    three = "".join(_moments(place, each["frames"], labels, ends, highest) for place, each in enumerate(shown))
+    frame = _plane(labels, ends) if len(columns) == 2 else _histogram(labels[0], ends[0], highest)
+    over_time = "" if len(columns) == 2 else _line(labels[0], ends[0], runs, kept, counts, highest)
+    maps = over_time + _framed(frame, 'id="frame"')  # the slider chooses its picture
+    three = "".join(_moments(place, each["frames"], frame) for place, each in enumerate(shown))
     what = "final positions" if has_positions(runs[0]) else "behaviours"
     rows = "individuals, the mutations of a generation"
     if not runs[0].config.population.has_individuals:
@@ -243,56 +246,49 @@ def _frames(run: Run, kept: Any, counts: Any, highest: int) -> list[dict[str, An
     return frames
 
 
-def _framed(figure: Figure, panel: Axes, image: str = "") -> str:
-    """Return axes with a picture inside of them: an image, or the one that the slider chooses."""
-    x, y, width, height = (100 * share for share in panel.get_position().bounds)
-    style = f"left:{x:.3f}%;top:{100 - y - height:.3f}%;width:{width:.3f}%;height:{height:.3f}%"
-    source = f'src="{image}"' if image else 'id="frame"'
-    picture = f'<img {source} alt="behaviours of a generation" style="{style}">'
-    return f'<div class="axes">{_svg(figure, panel, mark=False)}{picture}</div>'
-
-
-def _moments(
-    number: int,
-    frames: Sequence[dict[str, Any]],
-    names: Sequence[str],
-    ends: Sequence[tuple[float, float]],
-    highest: int,
-) -> str:
+def _moments(number: int, frames: Sequence[dict[str, Any]], frame: Frame) -> str:
     """Return the behaviours of a run in the first, a middle and the last generation."""
     figures = ""
     for place in sorted({0, len(frames) // 2, len(frames) - 1}):
-        frame = frames[place]
-        title = f"std {frame['std']}" if "std" in frame else f"generation {frame['g']}"
-        axes = (
-            _plane(names, ends, frame["image"])
-            if len(names) == 2
-            else _histogram(names[0], ends[0], highest, frame["image"])
-        )
-        figures += f"<figure><b>{title}</b>{axes}</figure>"
+        shown = frames[place]
+        title = f"std {shown['std']}" if "std" in shown else f"generation {shown['g']}"
+        picture = _framed(frame, f'src="{shown["image"]}"')
+        figures += f"<figure><b>{title}</b>{picture}</figure>"
     return f'<div class="moments" data-run="{number}">{figures}</div>'
 
 
-def _plane(names: Sequence[str], ends: Sequence[tuple[float, float]], image: str = "") -> str:
+def _framed(frame: Frame, source: str) -> str:
+    """Return axes with a picture inside of them."""
+    axes, place = frame
+    return f'<div class="axes">{axes}<img {source} alt="behaviours of a generation" style="{place}"></div>'
+
+
+def _frame(figure: Figure, panel: Axes) -> Frame:
+    x, y, width, height = (100 * share for share in panel.get_position().bounds)
+    place = f"left:{x:.3f}%;top:{100 - y - height:.3f}%;width:{width:.3f}%;height:{height:.3f}%"
+    return _svg(figure, panel, mark=False), place
+
+
+def _plane(names: Sequence[str], ends: Sequence[tuple[float, float]]) -> Frame:
     figure, panel = _axes(4.0, 3.8, (0.17, 0.12, 0.81, 0.86))
     panel.set(xlim=ends[0], ylim=ends[1], xlabel=names[0], ylabel=names[1])
     for draw, (low, high) in zip((panel.axvline, panel.axhline), ends, strict=True):
         if low < 0 < high:
             draw(0, color=INK, linewidth=0.5, linestyle=":")
-    return _framed(figure, panel, image)
+    return _frame(figure, panel)
 
 
-def _histogram(name: str, ends: tuple[float, float], highest: int, image: str = "") -> str:
+def _histogram(name: str, ends: tuple[float, float], highest: int) -> Frame:
     figure, panel = _axes(4.0, 2.6, (0.17, 0.16, 0.81, 0.82))
     panel.set(xlim=ends, ylim=(0, highest), xlabel=name, ylabel="individuals")
     whole_numbers(panel.yaxis)
-    return _framed(figure, panel, image)
+    return _frame(figure, panel)
 
 
 def _line(
     name: str, ends: tuple[float, float], runs: Sequence[Run], kept: Sequence[Any], counts: Sequence[Any], highest: int
 ) -> str:
-    """Return a map of all generations for each run, and the axes of a histogram of one generation."""
+    """Return a map of all generations for each run."""
     maps = []
     for number, (run, chosen, cells) in enumerate(zip(runs, kept, counts, strict=True)):
         figure, panel = _axes(4.0, 2.6, (0.17, 0.16, 0.81, 0.82))
@@ -303,4 +299,4 @@ def _line(
         panel.set(ylabel=name)
         _name_rows(panel, stds(run))
         maps.append(f'<div class="axes" data-run="{number}">{_svg(figure, panel)}</div>')
-    return "".join(maps) + _histogram(name, ends, highest)
+    return "".join(maps)
