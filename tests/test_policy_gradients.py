@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import policy_gradients as program
 import pytest
 import torch
 from torch import Tensor
+
+import ees_mpi
 
 torch.set_num_threads(1)
 
@@ -79,6 +82,8 @@ def test_the_program_measures_trains_prints_and_draws(
         monkeypatch.setattr(program, name, value)
     monkeypatch.setattr(program.noise, "__defaults__", (0, 3))
     monkeypatch.setattr(program.train, "__defaults__", (program.END, 0.3, 0, 2))
+    monkeypatch.setattr(program.ends, "__defaults__", (0, 20))
+    monkeypatch.setattr(ees_mpi, "Strategy", partial(ees_mpi.Strategy, config={"noise": {"size": 100_000}}))
     monkeypatch.setattr("sys.argv", ["policy_gradients.py", str(tmp_path / "noise.png")])
     program.main()
     assert len(capsys.readouterr().out.splitlines()) == 8 + 8 and (tmp_path / "noise.png").stat().st_size > 10_000
