@@ -154,7 +154,7 @@ def test_every_policy_of_the_shelf_has_a_card_with_its_hashes_and_numbers(rows: 
         assert re.search(rf"\[{path.stem}\]\({path.stem}.md\) .*{distance}", listed)
 
 
-@pytest.mark.parametrize("name", ["cheetah-maxent-released-seed7", "ant-maxent-text"])
+@pytest.mark.parametrize("name", ["cheetah-maxent-released-seed7", "ant-maxent-text-seed24"])
 @pytest.mark.usefixtures("quick_figures")
 def test_sample_adapt_and_measure_take_a_policy_of_the_shelf(name: str, tmp_path: Path) -> None:
     pytest.importorskip("mujoco")

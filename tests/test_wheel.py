@@ -125,7 +125,7 @@ def check_that_it_trains_draws_and_prints(empty: Path) -> None:
     run(empty, "ees-mpi", "figure", "interference", "run.h5", "-o", "figure.png")
     assert (empty / "figure.png").read_bytes().startswith(b"\x89PNG")
     assert run(empty, "ees-mpi", "docs", "format").strip()
-    found = "import ees_mpi; path = ees_mpi.shelf('ant-maxent-text'); print(path, path.stat().st_size > 1e5)"
+    found = "import ees_mpi; path = ees_mpi.shelf('ant-maxent-text-seed24'); print(path, path.stat().st_size > 1e5)"
     assert run(empty, "python", "-c", found).split()[1] == "True"
 
 
