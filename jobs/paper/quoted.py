@@ -5,7 +5,6 @@ all names and values; a test compares each number of a page with its value, to t
 NAME, NAME.low and NAME.high (its 90 % interval); several values have NAME.low and NAME.high, the least and the largest.
 """
 
-import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -121,7 +120,8 @@ def heritable(rows: Sequence[Row], measured: Sequence[Row]) -> Numbers:
         for name in ("reliable_sectors", "held_out_sectors"):
             found[f"ant.{arm}.{name}.all"] = sum(value == 8 for value in column(runs, name))
         found[f"ant.{arm}.elsewhere"] = sum(value >= rules.RING for value in column(runs, "ring"))
-    for first, second in itertools.permutations(ants, 2):
+    pairs = [("four", arm) for arm in ("whiten", "own", "fresh", "one", "ranks")]
+    for first, second in (*pairs, ("long", "four"), ("long", "one"), ("ranks", "whiten"), ("fresh", "whiten")):
         for name in COMPARED:
             found |= compared(f"ant.{first}-over-{second}.{name}", ants[first], ants[second], name)
     return found | {"ant.whiten.elsewhere.10": number(every["whiten"][10], "ring")}
