@@ -13,7 +13,7 @@ from rules import LATE, SIX
 NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 STARTS = {"random": "random network", **{name: f"network of {name}" for name in NAMED}}
 STARTS[STANDARD] += " that walks sideways"
-RULES = {"released": "released rules", "text": "text's rules"}
+RULES = {"text": "text's rules", "released": "released rules"}
 CHANGED = {rules.WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
 INHERITED = {  # column of heritability.csv, and how its numbers are shown
     "heritable variance": ("heritable", (0,)),
