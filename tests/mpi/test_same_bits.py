@@ -37,6 +37,7 @@ KINDS = {  # a preset or a config, and settings
     "Gymnasium, standard ES": ("gymnasium-cheetah-es", *HALF_CHEETAH, *WALK),
     "MAML": (str(TESTS / "support" / "maml_point.toml"), *MAML),
 }
+TORCH = ("own parts", "MAML")
 QUICK = ("maxent", "species, novelty, own starts", "learned spread, common starts")
 
 
@@ -45,7 +46,7 @@ def test_same_bits_in_two_parts_on_other_ranks(kind: str, inside: Path, monkeypa
     alone, parts, configs = inside / "alone.h5", inside / "parts.h5", inside / "configs"
     configs.mkdir()
     write(configs, "A population")
-    ranks = (2, None) if kind == "MAML" else (3, 2)  # all its ranks import torch
+    ranks = (2, None) if kind in TORCH else (3, 2)  # each rank imports it
     preset, *settings = KINDS[kind]
     words = ["train", preset, *sets("noise.size=5000", *settings, "run.fsync=false")]
     done(*words, *sets("run.generations=4"), "--out", alone)

@@ -1,11 +1,11 @@
 """The page on the file's layout, for readers elsewhere, tells the truth, and its code runs."""
 
+import contextlib
 import hashlib
 import json
 import re
 import runpy
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +50,19 @@ def test_every_attribute_is_on_the_page_with_its_type(title: str, group: str, ch
     assert group != "final" or items <= set(re.findall(r"`(\w+)`", section(title)))
 
 
-@pytest.fixture
-def snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """The names that the code of the page defines, beside a killed run."""
-    walk(tmp_path / "run.h5", "interference-maxent", stops=(2, 3), closed=False)
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def snippets(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The names that the code of the page defines, beside a killed run, whose path is added."""
+    path = walk(tmp_path_factory.mktemp("page") / "run.h5", "interference-maxent", stops=(2, 3), closed=False)
     found: dict[str, Any] = {}
-    for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
-        exec(code, found)
-    return found
+    with contextlib.chdir(path.parent):
+        for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
+            exec(code, found)
+    return {**found, "path": path}
 
 
 def test_the_code_of_the_page_reads_a_file_and_its_journal(snippets: dict[str, Any]) -> None:
-    with open_run("run.h5") as run:
+    with open_run(snippets["path"]) as run:
         assert run.generations == 3 and run.folded == 2
         assert snippets["last"].tobytes() == run["behavior"][1].tobytes()
         assert snippets["table"]["entropy"].tolist() == run["entropy"][:2].tolist()

@@ -26,7 +26,7 @@ from ees_mpi.errors import RunFileError
 from ees_mpi.store import writer
 from ees_mpi.store.reader import Reader
 
-KILLS = int(os.environ.get("EES_TEST_KILLS", "12"))
+KILLS = int(os.environ.get("EES_TEST_KILLS", "8"))
 DISKS = int(os.environ.get("EES_TEST_DISKS", "5"))
 # All that reaches the disk, and what HDF5 does in between.
 STEPS = ((os, "write"), (os, "fsync"), (os, "replace"), (os, "posix_fallocate"), (shutil, "copyfile"))
@@ -160,7 +160,7 @@ def test_a_full_disk_loses_nothing_that_was_committed(
 ) -> None:
     monkeypatch.setattr(writer, "FOLD_BYTES", 30_000)
     (disk := tmp_path / "disk").mkdir()
-    kilobytes = int(16 * 110 ** (level / (DISKS - 1)))
+    kilobytes = int(16 * 40 ** (level / (DISKS - 1)))
     mount = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(disk)]
     if subprocess.run(mount, capture_output=True).returncode:
         pytest.skip("needs the right to mount a tmpfs")
