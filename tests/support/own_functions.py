@@ -17,8 +17,10 @@ def waves(z, seed=0):
 
 
 def mostly_invalid(z):
-    """Return a behaviour that is finite for about a third of the individuals."""
-    return [z[0], z[1] if z[1] > 0.05 else np.nan]
+    """Return a behaviour that is valid for about a third of the individuals, and too large for another third."""
+    if z[1] > 0.05:
+        return [z[0], z[1]]
+    return [z[0], 1e101 if z[1] > -0.05 else np.nan]
 
 
 def started(z, seed):
