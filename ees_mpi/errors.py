@@ -34,9 +34,6 @@ class RunFileError(EesError, OSError):
     exit_code = 3
 
 
-NO_RUN = "is a policy, which has no generations; expected a run file"  # said of a file
-
-
 class TrustError(EesError, PermissionError):
     """A file names code that would run, and the user has not said to trust the file."""
 

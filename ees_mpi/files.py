@@ -12,7 +12,7 @@ from typing import IO, Any
 from ees_mpi.errors import ConfigError, EesError, RunFileError
 
 OTHERS = {".npz": "policies", ".toml": "configs", ".journal": "journals", ".lock": "locks"}  # that have such names
-SHELF = "shelf:"  # before the name of a trained mean of the package; no output has such a name
+SHELF = "shelf:"  # before the name of a trained mean of the package
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 

@@ -10,7 +10,7 @@ from support.program import CHECKOUT, done, ees, info, sets
 from ees_mpi import open_run
 from ees_mpi.config import load
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry import plugins
+from ees_mpi.registry import plugins, search
 
 pytestmark = pytest.mark.usefixtures("inside")
 
@@ -151,7 +151,7 @@ def test_digests_are_those_of_the_module_of_the_config_and_of_what_it_imports_fr
     (tmp_path / "one_digests.py").write_text(f"{imports}\n")
     for name in ("one_digests", "two_digests"):
         plugins.import_module(name, f"{name}:f", "task.function")
-    noted = [{*plugins.sources(f'function = "{name}:f"')} for name in ("one_digests", "two_digests")]
+    noted = [{*search.sources(f'function = "{name}:f"')} for name in ("one_digests", "two_digests")]
     names = ("one_digests", "near_digests", "near_digests_2", "below_digests.far")
     assert noted[0] >= {f"own_code {name}" for name in names}
     assert "own_code two_digests" in noted[1] and "own_code one_digests" not in noted[1]

@@ -15,10 +15,10 @@ from typing import Annotated
 import click
 
 from ees_mpi import ranks
-from ees_mpi.cli.options import command, echo, print_notes
+from ees_mpi.cli import command, echo, print_notes
 from ees_mpi.commands import arguments as kinds
 from ees_mpi.commands import requests, shelf
-from ees_mpi.commands.arguments import Option, check_no_policy, path_of
+from ees_mpi.commands.arguments import Option, path_of
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import unknown
 
@@ -85,7 +85,7 @@ def info(
     summaries, failed = [], []
     for run in runs:
         try:
-            summaries.append(info.read(check_no_policy(run)))
+            summaries.append(info.read(run))
         except RunFileError as error:
             if len(runs) == 1:
                 raise
@@ -175,7 +175,7 @@ def config(
 
     if source is None and not keys:
         raise ConfigError("expected PRESET, FILE.toml or RUN.h5; or --keys for a list of all keys")
-    found = source_of(kinds.file_name("config", source)) if source else None
+    found = source_of(path_of(source)) if source else None
     resolved = load(found, requests.changes_of(settings)) if found else None
     if keys:
         values = dict(flat(resolved.sections())) if resolved else None

@@ -6,9 +6,9 @@ from typing import Annotated
 import click
 
 from ees_mpi import machine
-from ees_mpi.cli.options import command, echo
+from ees_mpi.cli import command, echo
 from ees_mpi.commands import requests
-from ees_mpi.commands.arguments import FILE, RUN_OR_POLICY, Option, check_no_policy, path_of
+from ees_mpi.commands.arguments import FILE, RUN_OR_POLICY, Option, path_of
 from ees_mpi.errors import ConfigError
 from ees_mpi.files import SHELF
 from ees_mpi.terminal import say
@@ -27,7 +27,7 @@ def figure(
         echo("\n".join(listed()))
         return
     if name and name not in FIGURES and (name.endswith(".h5") or name.startswith(SHELF) or Path(name).exists()):
-        runs, name = [check_no_policy(path_of(name)), *runs], ""
+        runs, name = [path_of(name), *runs], ""
     echo(str(draw(name, runs, request)))
 
 

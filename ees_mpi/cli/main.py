@@ -5,8 +5,6 @@ that is called is imported.
 """
 
 import importlib
-import os
-import signal
 import sys
 from typing import NoReturn
 
@@ -18,7 +16,7 @@ from ees_mpi.errors import EesError, RunFileError, words_of
 from ees_mpi.ranks.process import leave
 from ees_mpi.registry.search import searching
 from ees_mpi.registry.toml import ELSEWHERE
-from ees_mpi.terminal import say_on_stderr, show_any_character
+from ees_mpi.terminal import show_any_character
 
 PRINTING = {"", "info", "config", "sweep", "presets", "docs", "metrics", "compare"}  # commands that only print
 MODULES = ("running", "looking", "files")  # of commands
@@ -159,13 +157,8 @@ def main() -> NoReturn:
             pause = "" if message.endswith((".", "?")) else ";"
             message = f"{message}{pause} `{context.command_path} --help` lists the options"
         leave(message, error.exit_code)
-    except (click.Abort, KeyboardInterrupt):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if ranks.launched()[1] == 0:
-            say_on_stderr("ees-mpi: interrupted\n")
-        if ranks.launched()[0] > 1:
-            os._exit(130)  # every rank, at once: the others may wait for this one in MPI
-        sys.exit(130)
+    except click.Abort:
+        raise KeyboardInterrupt from None
     except EesError as error:
         leave(str(error), error.exit_code)
     except OSError as error:

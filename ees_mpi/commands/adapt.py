@@ -27,7 +27,7 @@ from ees_mpi.files import replaced
 from ees_mpi.generation import NOBODY, Draw, Work
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.plugins import sources
+from ees_mpi.registry.search import sources
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.run.evaluators import CpuEvaluator, Evaluator, counting
 from ees_mpi.run.parts import open_evaluator, study_work

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ees_mpi import ranks
-from ees_mpi.commands.arguments import file_name, function
+from ees_mpi.commands.arguments import function, path_of
 from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainRequest
 from ees_mpi.errors import Interrupted
 from ees_mpi.registry.toml import settings_of, source_of
@@ -106,7 +106,7 @@ def load_config(
     """
     from ees_mpi.run.start import load
 
-    path = file_name("config", source) if isinstance(source, str) else source
+    path = path_of(source) if isinstance(source, str) else source
     return load(source_of(path), settings_of(settings), trust)
 
 

@@ -15,7 +15,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from ees_mpi.errors import NO_RUN, ConfigError, RunFileError, TrustError
+from ees_mpi.errors import ConfigError, RunFileError, TrustError
 from ees_mpi.files import SHELF, check_no_folder
 from ees_mpi.registry.search import computing
 from ees_mpi.registry.toml import path_of_a_run, settings_of, source_of
@@ -85,9 +85,9 @@ def _numbers(name: str, values: Any) -> tuple[float, ...]:
     return tuple(POSITIVE.check(name, value) for value in (values if isinstance(values, Iterable) else [values]))
 
 
-def file_name(name: str, value: Any) -> Path:
-    """Return the path of a file, also that of `shelf:NAME`."""
-    text = os.fspath(value)
+def path_of(file: Any) -> Path:
+    """Return the path of a file, which may be an open run, or the `shelf:NAME` of a trained mean."""
+    text = os.fspath(getattr(file, "path", file))
     if not text.startswith(SHELF):
         return Path(text)
     from ees_mpi.commands.shelf import shelf
@@ -103,25 +103,6 @@ def check_no_mean(source: Any) -> Any:
             f"config, `ees-mpi train CONFIG --from {source}` starts from it"
         )
     return source
-
-
-def path_of(run: Any, name: str = "run") -> Path:
-    """Return the path of a run file, which may be open; no pipe or device, because reading it would wait for ever."""
-    path = file_name(name, getattr(run, "path", run))
-    if path.exists() and not path.is_file():
-        kind = "a folder" if path.is_dir() else "not a plain file"
-        raise RunFileError(f"{path} is {kind}; expected a run file")
-    return path
-
-
-def check_no_policy(path: Path) -> Path:
-    """Return the path of a run file; raise a RunFileError if it is that of a policy."""
-    if path.suffix == ".npz" and path.is_file():
-        from ees_mpi.commands.shelf import shown
-
-        takers = "`config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
-        raise RunFileError(f"{shown(path)} {NO_RUN}. {takers} take policies")
-    return path
 
 
 def check_committed(run: "Run") -> None:
@@ -140,16 +121,13 @@ def counted(name: str, number: int, count: int) -> int:
 def _policy(name: str, value: Any) -> Any:
     """Return a policy: the name of a file or of an open run as a text; functions, modules and arrays as they are."""
     value = path_of_a_run(value)
-    return str(file_name(name, value)) if isinstance(value, (str, os.PathLike)) else value
+    return str(path_of(value)) if isinstance(value, (str, os.PathLike)) else value
 
 
 def _file(name: str, value: Any) -> Path:
-    """Return the path of a file that is no policy, by a name that cannot be taken for one of the shelf."""
-    if str(value).startswith(SHELF):
-        raise ConfigError(f"{name} {value}: {SHELF} is reserved for trained means; expected another name")
-    path = file_name(name, value)
+    """Return the path of a file to write; raise a ConfigError if it is a folder by its name."""
     check_no_folder(name, value)
-    return path
+    return Path(value)
 
 
 def _names(name: str, value: Any) -> tuple[str, ...]:
@@ -176,12 +154,12 @@ ACTIVATION = Kind(
 DIRECTION = Kind(
     lambda name, value: value if isinstance(value, str) else f"{float(value):.15g}", "left|right|up|down|45deg"
 )
-FILE, FOLDER = Kind(_file, "FILE"), Kind(file_name, "FOLDER")
-RUN_FILE = Kind(lambda name, value: check_no_policy(path_of(value, name)), "RUN.h5")
-RUN_OR_POLICY = Kind(lambda name, value: path_of(value, name), "RUN.h5|POLICY.npz|shelf:NAME")
+FILE, FOLDER = Kind(_file, "FILE"), Kind(lambda name, value: Path(value), "FOLDER")
+RUN_FILE = Kind(lambda name, value: path_of(value), "RUN.h5")
+RUN_OR_POLICY = Kind(lambda name, value: path_of(value), "RUN.h5|POLICY.npz|shelf:NAME")
 POLICY = Kind(_policy, "POLICY")
 PANEL = Kind(_panel, "320x240")
-PRESET = Kind(lambda name, value: str(file_name(name, check_no_mean(value))), "PRESET|FILE.toml")
+PRESET = Kind(lambda name, value: str(path_of(check_no_mean(value))), "PRESET|FILE.toml")
 SOURCE = Kind(lambda name, value: source_of(value), "PRESET|FILE.toml", words=False)  # a run file is one in Python only
 SETTINGS = Kind(lambda name, value: settings_of(value), "KEY=VALUE", words=False)
 

@@ -29,8 +29,7 @@ from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation import Draw, Found, Outcomes, Record, State, Work
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.plugins import sources
-from ees_mpi.registry.search import beside
+from ees_mpi.registry.search import FOLDERS, sources
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.run import starting_point
 from ees_mpi.run.arrays import layout_of
@@ -121,8 +120,6 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation; return its path."""
     check_same(ranks, request, "std", "starts")
     policy, out = policy_of(request.policy, request), request.target.absolute()
-    if request.task and request.task.endswith(".toml"):
-        beside(request.task)  # on every rank: rank 0 alone reads the file
     named = request.policy if isinstance(request.policy, str) else ""
     with ranks.together():
         source, _ = starting_point.parse(named)
@@ -206,6 +203,7 @@ def read_parent(
 
     ranks.check_alike(machine.fingerprint())
     asked = ranks.from_root(read)
+    FOLDERS.extend(asked.folders)  # of its file, which rank 0 has read
     ranks.set_stall_limit(60 * asked.run.stall_minutes)
 
     def prepare() -> Parent:

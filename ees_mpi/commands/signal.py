@@ -38,7 +38,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation import Draw, Outcomes, State
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.plugins import sources
+from ees_mpi.registry.search import sources
 from ees_mpi.run.file import Run, is_study, open_on_ranks
 from ees_mpi.run.parts import evolution_of, logged_outcomes
 from ees_mpi.strategy.evolution import Evolution

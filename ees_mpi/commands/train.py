@@ -13,7 +13,6 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_not_input
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.search import FOLDERS, beside
 from ees_mpi.run import session, start
 from ees_mpi.run.file import check_ours
 from ees_mpi.run.loop import UserSink
@@ -30,12 +29,7 @@ def job_of(request: TrainRequest, watch: UserSink | None = None) -> Callable[[Ra
     """Return the job that trains on all ranks, and returns the path of the run file."""
     if request.resume and request.overwrite:
         raise ConfigError("resume and overwrite exclude each other")
-    source: Any = request.config
-    if isinstance(source, str):
-        if check_no_mean(source).endswith(".toml"):
-            beside(source)  # on every rank: rank 0 alone reads the file
-    elif isinstance(source, Config):
-        FOLDERS.extend(source.folders)
+    source: Any = check_no_mean(request.config)
     if request.start is None and (request.layers or request.normaliser or request.activation):
         raise ConfigError("--layers, --normaliser and --activation describe the policy of --from; add --from")
     short = {"run.generations": request.generations, "run.seed": request.seed}

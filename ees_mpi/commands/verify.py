@@ -24,7 +24,7 @@ from ees_mpi.errors import ConfigError, RunFileError, VerifyError, located
 from ees_mpi.generation import Found, Outcomes, State
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.plugins import sources
+from ees_mpi.registry.search import sources
 from ees_mpi.run.file import Run, is_study, open_on_ranks
 from ees_mpi.run.parts import (
     evolution_of,

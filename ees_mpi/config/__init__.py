@@ -262,9 +262,8 @@ def read_source(source: str) -> str:
         return (PRESETS / f"{source}.toml").read_text(encoding="utf-8")
     path = Path(source)
     if path.suffix == ".h5":
-        which = "a folder" if path.is_dir() else "a run file" if path.exists() else "a run file that does not exist"
         raise ConfigError(
-            f"{source}: expected a preset or a .toml file, got {which}. `ees-mpi resume RUN.h5` continues a run, "
+            f"{source}: expected a preset or a .toml file, got a run file. `ees-mpi resume RUN.h5` continues a run, "
             "--from RUN.h5 starts from its mean, `ees-mpi config RUN.h5` prints its config"
         )
     if path.suffix != ".toml":

@@ -38,8 +38,7 @@ def make_room(sections: dict[str, Any], wanted: Mapping[str, Any]) -> list[str]:
     for name, family in FAMILIES.items():
         section = wanted.get(name)
         if isinstance(section, dict) and isinstance(sections.get(name), dict):
-            notes += _change_part(sections[name], section.get("name"), family)
-            notes += _drop_dependent(sections[name], section, family)
+            notes += _change_part(sections[name], section, family)
     return notes
 
 
@@ -55,25 +54,20 @@ def _change_method(sections: dict[str, Any], name: Any) -> list[str]:
     return [f"method={name} drops {', '.join(f'[{section}]' for section in dropped)}"] if dropped else []
 
 
-def _change_part(section: dict[str, Any], name: Any, family: Family) -> list[str]:
-    """Drop the keys that the new part does not have."""
+def _change_part(section: dict[str, Any], wanted: dict[str, Any], family: Family) -> list[str]:
+    """Drop the keys that the new part does not have, or not with a new value of another key, such as task.engine."""
+    before, notes = section.get("name", family.default), []
+    name = wanted.get("name", before)
     if not isinstance(name, str) or name not in [*family]:
         return []  # `build` reports it
     known = {"name", *(field.encode_name for field in msgspec.structs.fields(family[name]))}
     dropped = [key for key in section if key not in known]
-    if section.get("name", family.default) == name or not dropped:
-        return []
-    for key in dropped:
-        del section[key]
-    keys = ", ".join(f"{family.kind}.{key}" for key in dropped)
-    return [f"{family.kind}.name={name} drops {keys}, which {name} does not have"]
-
-
-def _drop_dependent(section: dict[str, Any], wanted: dict[str, Any], family: Family) -> list[str]:
-    """Drop the keys that do not apply to a new value of another key, such as task.device without engine mujoco."""
-    name, notes = wanted.get("name", section.get("name", family.default)), []
-    known = family[name].only_with if isinstance(name, str) and name in [*family] else {}
-    for key, (other, needed) in known.items():
+    if before != name and dropped:
+        for key in dropped:
+            del section[key]
+        keys = ", ".join(f"{family.kind}.{key}" for key in dropped)
+        notes.append(f"{family.kind}.name={name} drops {keys}, which {name} does not have")
+    for key, (other, needed) in family[name].only_with.items():
         if key in section and key not in wanted and wanted.get(other, needed) != needed:
             del section[key]
             notes.append(f"{family.kind}.{other}={wanted[other]} drops {family.kind}.{key}, which it does not have")

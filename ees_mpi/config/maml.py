@@ -83,14 +83,10 @@ def check_task(task: Task) -> None:
     """Raise a ConfigError if a task has no policy, or no reward at each step, which the policy gradient needs."""
     name = TASKS.name_of(task)
     expected = "expected cheetah, ant, mujoco, gymnasium with behavior final_x or final_xy, or custom with walker(seed)"
-    if getattr(task, "policy", None):
-        raise ConfigError('task.policy: method = "maml" learns the built-in network only; leave it out')
-    if task.rollouts > 1:
-        raise ConfigError('task.rollouts: method = "maml" has its own number of rollouts, maml.rollouts; leave it out')
-    if task.on_error != "stop":
-        raise ConfigError('task.on_error: method = "maml" stops at an exception; leave it out')
-    if task.starts not in (None, "fixed"):
-        raise ConfigError(f'task.starts = "{task.starts}": method = "maml" has one fixed start; leave it out')
+    for fixed, only in (("policy", ""), ("rollouts", 1), ("on_error", "stop"), ("starts", "fixed")):
+        if getattr(task, fixed, None) not in (None, only):
+            learns = "learns the built-in network from one start, stops at exceptions, and has maml.rollouts"
+            raise ConfigError(f'task.{fixed}: method = "maml" {learns}; leave it out')
     if not task.walkable:
         raise ConfigError(f'task {name} has no reward at each step, which method = "maml" needs; {expected}')
     if not task.layers:

@@ -18,7 +18,6 @@ from ees_mpi.errors import EesError, LaunchError, PluginError, collective
 from ees_mpi.ranks import process
 from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
-from ees_mpi.registry.search import FOLDERS
 from ees_mpi.terminal import say_on_stderr, tell
 
 T = TypeVar("T")
@@ -134,14 +133,14 @@ def dismiss() -> None:
 def _sent(
     job: Callable[[Ranks], object] | None, others: Callable[[Ranks], object] | None, ranks: Ranks
 ) -> Callable[[Ranks], object]:
-    """Return the job of this rank, as rank 0 has sent it; modules of the user are searched where rank 0 does."""
-    sent = ranks.broadcast(pickle.dumps((FOLDERS, others or job)) if ranks.is_root and ranks.size > 1 else None)
+    """Return the job of this rank, as rank 0 has sent it."""
+    sent = ranks.broadcast(pickle.dumps(others or job) if ranks.is_root and ranks.size > 1 else None)
     if ranks.is_root and job:
         return job
     if not sent:  # the command line of rank 0 was refused
         return lambda ranks: None
-    FOLDERS[:], job = pickle.loads(sent)  # noqa: S301  (of rank 0)
-    return job
+    theirs: Callable[[Ranks], object] = pickle.loads(sent)  # noqa: S301  (of rank 0)
+    return theirs
 
 
 def call(name: str, job: Callable[[Ranks], T], trains: bool = False) -> T:

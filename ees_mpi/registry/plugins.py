@@ -5,7 +5,6 @@ checked. If it raises an exception, the message has its traceback.
 """
 
 import contextlib
-import hashlib
 import importlib
 import inspect
 import os
@@ -22,15 +21,10 @@ from numpy.typing import DTypeLike, NDArray
 from ees_mpi.errors import ConfigError, EesError, PluginError, before_rollouts
 from ees_mpi.registry import require, search, unknown
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WRAPPERS = re.compile(r"[\\/]site-packages[\\/]gymnasium[\\/](wrappers|utils|core\.py)")  # they pass on each call
-INSTALLED = PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep  # this package, and Python's own modules
-SITE = ("site-packages", "dist-packages")
 
 Result = TypeVar("Result")
 Table = Mapping[str, NDArray[Any]]
-_loaded: set[str] = set()  # modules that were imported here; a file of one that a program had imported may be newer
-_digests: dict[str, tuple[Any, str, set[str]]] = {}  # by module: its spec, its digest, the modules of configs it is for
 
 
 def imported(path: str, key: str) -> Any:
@@ -64,39 +58,13 @@ def import_module(module: str, path: str, key: str) -> Any:
             raise ConfigError(f"{key}: cannot import {path!r}: {where}") from None
         raise ConfigError(_message(f"{key} {path}: importing it", error)) from error
     finally:
-        _loaded.update(sys.modules.keys() - before)
+        search.LOADED.update(sys.modules.keys() - before)
     file = getattr(found, "__file__", None) or ""
-    if module in before and module in _loaded and search.is_another(module):
+    if module in before and module in search.LOADED and search.is_another(module):
         raise ConfigError(f"{key} {path}: this process has imported {file} for another config; start a new process")
     if file:
-        _note_digests(module, os.path.join(os.path.dirname(file), ""))
+        search.note_digests(module, os.path.join(os.path.dirname(file), ""))
     return found
-
-
-def _note_digests(main: str, folder: str) -> None:
-    """Note the digests of a module of the user, and of those that it has imported from its folder."""
-    others = {name for _, _, mains in _digests.values() for name in mains} - {main}
-    for name in (_loaded & sys.modules.keys()) - others:
-        spec = inspect.getattr_static(sys.modules[name], "__spec__", None)  # does not load a lazy module
-        file = str(getattr(spec, "origin", None) or "")
-        installed = file.startswith(INSTALLED) or not {*SITE}.isdisjoint(file.split(os.sep))
-        if name != main and (installed or not file.startswith(folder)):
-            continue
-        known, digest, mains = _digests.get(name, (None, "", set()))
-        with contextlib.suppress(OSError, ValueError):  # it may have no file
-            if known is not spec:  # a reload makes another spec
-                with open(file, "rb") as opened:
-                    digest = hashlib.file_digest(opened, "sha256").hexdigest()
-            _digests[name] = spec, digest, mains | {main}
-
-
-def sources(config: str) -> dict[str, str]:
-    """Return digests of the files that a config (as TOML) names, and of those that they import from their folders.
-
-    Sessions keep them, `machine.differences` compares them.
-    """
-    named = {main for _, _, mains in _digests.values() for main in mains if f'"{main}:' in config}
-    return {f"own_code {name}": digest[:12] for name, (_, digest, mains) in _digests.items() if mains & named}
 
 
 def function(path: str, key: str) -> Callable[..., Any]:
@@ -150,7 +118,8 @@ class Guard:
         try:
             value = getattr(self._thing, name)
         except (Exception, SystemExit) as error:
-            if isinstance(error, EesError) or self._lacks(name, error):
+            absent = isinstance(error, AttributeError) and inspect.getattr_static(self._thing, name, None) is None
+            if absent or isinstance(error, EesError):
                 raise
             raise failed(self._code, name, error) from error
         if not callable(value):
@@ -162,14 +131,8 @@ class Guard:
 
         return call
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Any) -> None:  # such as the hook of a film
         setattr(self._thing, name, value)
-
-    def _lacks(self, name: str, error: BaseException) -> bool:
-        """Return whether there is no such member, here or in the object behind a `__getattr__` of the user."""
-        if not isinstance(error, AttributeError) or error.name != name:
-            return False
-        return error.obj is self._thing or inspect.getattr_static(self._thing, name, None) is None
 
 
 @contextlib.contextmanager
@@ -193,7 +156,7 @@ def _message(call: str, error: BaseException) -> str:
     what = " ".join(str(error).split())
     first = f"{call} raised {type(error).__name__}{': ' * bool(what)}{what}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<frozen")]
-    ours = (PACKAGE + os.sep, contextlib.__file__)  # the latter calls a function that `calling` decorates
+    ours = (search.PACKAGE + os.sep, contextlib.__file__)  # the latter calls a function that `calling` decorates
     theirs = [frame for frame in frames if not frame.filename.startswith(ours)]
     own = [frame for frame in theirs if not WRAPPERS.search(frame.filename)]
     return "\n".join([first, *traceback.format_list(own or theirs)]).rstrip()

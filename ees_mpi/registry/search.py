@@ -1,11 +1,13 @@
-"""What surrounds a call of this package: one thread, and the places where modules of the user are searched.
+"""What surrounds a call of this package: one thread, the places where modules of the user are searched, and digests.
 
 The order is Python's path, the folder of the config file, the present folder. So a file of the user cannot replace an
 installed module. The folder of a run file is not searched: such a file is data. After a call everything is as before,
 `sys.path`, too.
 """
 
+import hashlib
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Hashable, Iterator
@@ -16,6 +18,11 @@ from typing import Any
 from ees_mpi import machine
 
 FOLDERS: list[str] = []  # of config files: of the call that is running, or between calls of what the user has loaded
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+INSTALLED = PACKAGE + os.sep, os.path.dirname(os.__file__) + os.sep  # this package, and Python's own modules
+SITE = ("site-packages", "dist-packages")
+LOADED: set[str] = set()  # modules that were imported here; a file of one that a program had imported may be newer
+_digests: dict[str, tuple[Any, str, set[str]]] = {}  # by module: its spec, its digest, the modules of configs it is for
 MADE: dict[Hashable, Any] = {}  # of the user's code, by the call that is running, or after it
 _added: list[list[str]] = []  # to sys.path, by each call that is running
 
@@ -88,3 +95,29 @@ def _found(name: str) -> Any:
         if hasattr(finder, "find_spec") and (spec := finder.find_spec(name, None)) is not None:
             return spec
     return PathFinder.find_spec(name, FOLDERS[-1:])
+
+
+def note_digests(main: str, folder: str) -> None:
+    """Note the digests of a module of the user, and of those that it has imported from its folder."""
+    others = {name for _, _, mains in _digests.values() for name in mains} - {main}
+    for name in (LOADED & sys.modules.keys()) - others:
+        spec = inspect.getattr_static(sys.modules[name], "__spec__", None)  # does not load a lazy module
+        file = str(getattr(spec, "origin", None) or "")
+        installed = file.startswith(INSTALLED) or not {*SITE}.isdisjoint(file.split(os.sep))
+        if name != main and (installed or not file.startswith(folder)):
+            continue
+        known, digest, mains = _digests.get(name, (None, "", set()))
+        with suppress(OSError, ValueError):  # it may have no file
+            if known is not spec:  # a reload makes another spec
+                with open(file, "rb") as opened:
+                    digest = hashlib.file_digest(opened, "sha256").hexdigest()
+            _digests[name] = spec, digest, mains | {main}
+
+
+def sources(config: str) -> dict[str, str]:
+    """Return digests of the files that a config (as TOML) names, and of those that they import from their folders.
+
+    Sessions keep them, `machine.differences` compares them.
+    """
+    named = {main for _, _, mains in _digests.values() for main in mains if f'"{main}:' in config}
+    return {f"own_code {name}": digest[:12] for name, (_, digest, mains) in _digests.items() if mains & named}

@@ -18,7 +18,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.generation import State
 from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.plugins import sources
+from ees_mpi.registry.search import sources
 from ees_mpi.registry.toml import Setting
 from ees_mpi.run.arrays import layout_of
 from ees_mpi.run.file import Run, is_study, open_run, starting_note, tell_missing

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +19,7 @@ from ees_mpi.foreign import array_files, policy_files
 from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
 from ees_mpi.generation import State, mean_std
 from ees_mpi.registry import flat
-from ees_mpi.registry.plugins import sources
+from ees_mpi.registry.search import sources
 from ees_mpi.registry.toml import tables
 from ees_mpi.run.file import Run, is_study, open_run, starting_note, tell_missing
 from ees_mpi.run.parts import split_mean, state_of
@@ -122,9 +121,6 @@ def parse(text: str) -> tuple[Path, int | None]:
     path, at, generation = text.rpartition("@")
     if not at or not (generation.isascii() and generation.isdigit()):
         path, generation = text, ""
-    if os.path.exists(path) and not os.path.isfile(path):
-        kind = "a folder" if os.path.isdir(path) else "not a plain file"
-        raise RunFileError(f"{path} is {kind}; expected a run file or a policy")
     return Path(path), int(generation) if generation else None
 
 

@@ -12,7 +12,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.errors import NO_RUN, RunFileError
+from ees_mpi.errors import RunFileError
 from ees_mpi.store import hdf5, journal
 from ees_mpi.store.files import damage_reported, open_plain
 from ees_mpi.store.journal import Journal, Record
@@ -334,7 +334,8 @@ def open_hdf5(path: Path) -> h5py.File:
         if "truncated" in str(error):
             why = f"is truncated: more than its {path.stat().st_size} bytes are expected; copy it again"
         elif path.suffix == ".npz":
-            why = NO_RUN
+            takers = "`config`, `measure`, `sample`, `adapt`, `replay` and `train --from`"
+            why = f"is a policy, which has no generations; expected a run file. {takers} take policies"
         raise RunFileError(f"{path} {why}") from None
 
 

@@ -43,7 +43,6 @@ REFUSED = [
     (2, "those of journals; expected the name of a run file, such as a.h5", "sample run.h5 --out a.h5.journal"),
     (3, "cut.h5 is truncated: more than its 3000 bytes are expected; copy it again", "resume cut.h5"),
     *((3, "sub is a folder; expected a run file", f"{verb} sub") for verb in ("figure", f"{TRAIN} --from")),
-    (2, "got a folder", "train sub.h5"),
     (2, "argument (more); `ees-mpi train --help` lists the options", "train interference-maxvar more"),
     (2, "--out runs/: this is a folder", f"{TRAIN} --out runs/"),  # which would be the name of the run file
     (2, "--together: for a video only; add --video", "replay cheetah.h5 --together"),
@@ -77,8 +76,7 @@ def folder(finished: Path, cheetah: Path, ant: Path, tmp_path_factory: pytest.Te
         os.mkfifo(place / name)
     for name, text in {"wrong.toml": "[run", "text.h5": "hello", "model.pkl": "", "boat.py": ""}.items():
         (place / name).write_text(text)
-    for name in ("sub", "sub.h5"):
-        (place / name).mkdir()
+    (place / "sub").mkdir()
     (place / "cut.h5").write_bytes(ant.read_bytes()[:3000])
     shutil.copy(ant, place / "empty.h5")
     with edited(place / "empty.h5") as file:

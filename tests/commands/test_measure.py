@@ -97,6 +97,7 @@ def test_a_policy_states_its_normaliser_in_its_own_file_or_beside_it(tmp_path: P
     assert code == 2 and "smallest std of its normaliser is 0.05" in line and not (tmp_path / "policy.npz").exists()
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_the_file_serves_the_other_commands(numpy_network: Path, tmp_path: Path) -> None:
     assert "the same bits" in done("verify", numpy_network, "--individuals", 2).stdout
     assert "best_of_40" in done("metrics", numpy_network, "--generation", 0).stdout

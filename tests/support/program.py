@@ -21,7 +21,7 @@ import pytest
 
 from ees_mpi.cli import main as cli
 from ees_mpi.ranks import gpus
-from ees_mpi.registry import plugins, search
+from ees_mpi.registry import search
 from support import stand_in_gpu
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def forget_modules() -> None:
         path = getattr(module, "__file__", None)
         if path and not path.startswith(OURS):
             del sys.modules[name]
-            plugins._digests.pop(name, None)  # by which another module of this name would be one of a config
+            search._digests.pop(name, None)  # by which another module of this name would be one of a config
             for spec in list(environments.values()):
                 if getattr(spec.entry_point, "__module__", None) == name:
                     del environments[spec.id]
