@@ -12,7 +12,7 @@ from ees_mpi.cli import command, echo, print_notes
 from ees_mpi.commands import requests
 from ees_mpi.commands.arguments import ANY_WHOLE, AT_LEAST_ONE, PRESET, Option, path_of
 from ees_mpi.errors import ConfigError, EesError, MissingExtra, collective, scipy_stats
-from ees_mpi.registry.search import FOLDERS
+from ees_mpi.registry.search import also
 from ees_mpi.terminal import say, say_on_stderr
 
 
@@ -211,7 +211,7 @@ def _plan(
         return config, plan.proposed(config, nodes)
 
     config, nodes = world.from_root(read)
-    FOLDERS.extend(config.folders)  # of its file, which rank 0 has read
+    also(config.folders)  # of its file, which rank 0 has read
     facts = plan.estimate(config, nodes, plan.measured_costs(config, nodes, world))
     if world.is_root:
         print_notes(config.notes)

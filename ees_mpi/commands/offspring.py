@@ -29,7 +29,7 @@ from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation import Draw, Found, Outcomes, Record, State, Work
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.search import FOLDERS, sources
+from ees_mpi.registry.search import also, sources
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.run import starting_point
 from ees_mpi.run.arrays import layout_of
@@ -203,7 +203,7 @@ def read_parent(
 
     ranks.check_alike(machine.fingerprint())
     asked = ranks.from_root(read)
-    FOLDERS.extend(asked.folders)  # of its file, which rank 0 has read
+    also(asked.folders)  # of its file, which rank 0 has read
     ranks.set_stall_limit(60 * asked.run.stall_minutes)
 
     def prepare() -> Parent:

@@ -273,7 +273,7 @@ def read_source(source: str) -> str:
     try:
         if path.exists() and not path.is_file():
             raise ConfigError(f"cannot read config {source}: it is not a plain file")
-        search.beside(source)
+        search.also([os.path.dirname(os.path.abspath(source))])
         return path.read_text(encoding="utf-8-sig")
     except FileNotFoundError as error:
         raise ConfigError(f"cannot read config {source:.200}: {error.strerror}{_similar(path)}") from None

@@ -10,7 +10,7 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.machinery import PathFinder
 from typing import Any
@@ -53,10 +53,9 @@ def computing() -> Iterator[None]:
         yield
 
 
-def beside(path: str | os.PathLike[str]) -> None:
-    """Search modules also in the folder of a config file, until the call ends."""
-    folder = os.path.dirname(os.path.abspath(path))
-    FOLDERS[:] = [*(other for other in FOLDERS if other != folder), folder]
+def also(folders: Sequence[str]) -> None:
+    """Search modules also in the folders of a config file, until the call ends."""
+    FOLDERS[:] = [*(other for other in FOLDERS if other not in folders), *folders]
 
 
 @contextmanager

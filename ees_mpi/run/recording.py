@@ -15,7 +15,7 @@ from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_no_folder, check_writable
 from ees_mpi.generation import State
 from ees_mpi.registry import Part
-from ees_mpi.registry.search import FOLDERS
+from ees_mpi.registry.search import FOLDERS, also
 from ees_mpi.registry.toml import settings_of, source_of, tables
 from ees_mpi.run.file import check_ours, open_run
 from ees_mpi.run.start import Prepared, load, note_config, reopen
@@ -38,7 +38,7 @@ def config_of(
     """
     source = source_of({} if source is None else source)
     if isinstance(source, Config):
-        FOLDERS.extend(source.folders)
+        also(source.folders)
     is_file = isinstance(source, Path)
     found = load(source, ()).sections() if is_file else with_base(tables(written(source), (), str(source)))
     if found.get("method", "ees") != "ees":
