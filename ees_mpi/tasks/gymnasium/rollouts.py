@@ -162,28 +162,24 @@ class EnvironmentWalker:
 class EnvironmentRollouts(Rollouts):
     """Evaluates individuals: the policy of an individual acts in the environment."""
 
-    def __init__(self, task: PolicyTask, walker: EnvironmentWalker):
-        self._walker, self._axes = walker, task.axes
-        super().__init__(task, walker)
-
     def place(self) -> tuple[float, ...]:
         """Return the place up to now; empty if the behaviour is none, or says nothing about so short a rollout."""
-        if self._axes:
+        if axes := self._task.axes:
             try:
-                return self._walker.position[-self._axes :]
+                return self._robot.position[-axes:]
             except (EesError, ArithmeticError, LookupError, ValueError):
                 return ()
-        info = self._walker.rollout.infos[-1] if self._walker.rollout.infos else {}
+        info = self._robot.rollout.infos[-1] if self._robot.rollout.infos else {}
         wanted = ("x_position", "y_position")[: self._task.behavior_dim]
         return tuple(float(info[key]) for key in wanted if key in info)
 
     def _fitness(self, last: tuple[float, ...]) -> float:
         """Return the sum of rewards, or the distance along the direction of the task."""
-        return super()._fitness(last) if self._task.heading is not None else math.fsum(self._walker.rollout.rewards)
+        return super()._fitness(last) if self._task.heading is not None else math.fsum(self._robot.rollout.rewards)
 
     def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, ...]], tuple[float, ...]]:
         """Step until the end; an exception of the environment names it."""
-        with calling(f"task.env {self._walker.name}", "reset() or step()"):
+        with calling(f"task.env {self._robot.name}", "reset() or step()"):
             return super()._walk(seen)
 
 
@@ -198,7 +194,7 @@ class EnvironmentFilm(EnvironmentRollouts):
             super().__init__(task, make())
         except AttributeError as error:  # the error of MuJoCo if a library is missing
             raise cannot_draw(self._problem, str(error)) from None
-        self._walker.reset()
+        self._robot.reset()
         try:
             with silence():
                 self.picture()
@@ -221,7 +217,7 @@ class EnvironmentFilm(EnvironmentRollouts):
 
     def _draw(self) -> Pixels:
         """Point MuJoCo's camera at the robot, because otherwise it stays at the start; then let it draw."""
-        env = self._walker.env
+        env = self._robot.env
         viewer = getattr(getattr(env.unwrapped, "mujoco_renderer", None), "viewer", None)
         if viewer is not None:
             viewer.cam.lookat[:2] = env.unwrapped.data.xpos[1][:2]  # body 0 is the world

@@ -117,19 +117,11 @@ def test_motion_in_the_air_tells_what_is_wrong_by_one_percent(robot: type[PaperR
         assert largest_difference(robot, change) > 10 * right, change
 
 
-def furthest(robot: type[PaperRobot], strength: float, steps: int = 40) -> float:
-    """Return the largest difference of observations and positions under the same torques."""
-    bullet, replica = robot().walker(0), in_mujoco(robot)
-    apart = [np.abs(bullet.reset() - replica.reset()).max()]
-    actions = strength * np.random.default_rng(3).standard_normal((steps, robot.sizes[1])).astype(np.float32)
-    for action in actions:
-        apart.append(np.abs(bullet.step(action)[0] - replica.step(action)[0]).max())
-        apart.append(np.abs(np.subtract(bullet.position, replica.position)).max())
-    bullet.close()
-    return float(max(apart))
-
-
 @pytest.mark.parametrize("robot", ROBOTS)
-@pytest.mark.parametrize("strength", [0.1, 0.5])
-def test_the_same_torques_move_both_engines_alike_after_contact(robot: type[PaperRobot], strength: float) -> None:
-    assert furthest(robot, strength) < 1e-3
+def test_the_same_torques_move_both_engines_alike_after_contact(robot: type[PaperRobot]) -> None:
+    bullet, replica = robot().walker(0), in_mujoco(robot)
+    np.testing.assert_allclose(replica.reset(), bullet.reset(), atol=1e-3)
+    for action in 0.5 * np.random.default_rng(3).standard_normal((40, robot.sizes[1])).astype(np.float32):
+        np.testing.assert_allclose(replica.step(action)[0], bullet.step(action)[0], atol=1e-3)
+        np.testing.assert_allclose(replica.position, bullet.position, atol=1e-3)
+    bullet.close()
