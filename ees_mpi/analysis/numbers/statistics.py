@@ -62,11 +62,15 @@ def mann_whitney(a: Floats, b: Floats) -> tuple[float, float, bool]:
     if len(np.unique(both)) == len(both):
         exact = max(len(a), len(b)) <= EXACT
         method = "exact" if exact else "asymptotic"
-    else:  # scipy permutes two runs or more
-        exact = min(len(a), len(b)) > 1 and math.comb(len(both), len(a)) <= WAYS
-        method = stats.PermutationMethod(n_resamples=WAYS) if exact else "asymptotic"
+    else:
+        exact = math.comb(len(both), len(a)) <= WAYS
+        method = stats.PermutationMethod(n_resamples=WAYS) if exact and min(len(a), len(b)) > 1 else "asymptotic"
     found = stats.mannwhitneyu(a, b, method=method)
-    return float(found.statistic), float(found.pvalue), exact
+    p = float(found.pvalue)
+    if exact and method == "asymptotic":  # scipy permutes two runs or more
+        one = (a if len(a) == 1 else b)[0]
+        p = min(1.0, 2 * float(min((both >= one).mean(), (both <= one).mean())))
+    return float(found.statistic), p, exact
 
 
 def holm(p: Sequence[float]) -> list[float]:
