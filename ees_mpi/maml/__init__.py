@@ -10,8 +10,8 @@ the weights and the log standard deviations of a Gaussian policy. A is the advan
     within     mean_i mean KL(pi_old || pi_theta_i') <= kl_bound                                 (the TRPO step)
 
 `rollouts` has rollouts and advantages, `learning` all derivatives, `outer` the TRPO step, `method` ask and tell,
-`evaluators` the rollouts of an iteration; CPU ranks take one task after the other, and the drivers of GPUs (`on_gpu`)
-many tasks side by side. The settings of MAML are in `config.maml`, which imports no torch.
+`evaluators` the rollouts of an iteration; CPU ranks take one task after the other, and the drivers of GPUs many tasks
+side by side. The settings of MAML are in `config.maml`, which imports no torch.
 """
 
 from ees_mpi.errors import optional

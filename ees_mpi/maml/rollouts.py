@@ -17,11 +17,12 @@ from torch import Tensor
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.config import Config
 from ees_mpi.config.maml import Maml, MamlSettings
+from ees_mpi.errors import ConfigError
 from ees_mpi.generation import State
 from ees_mpi.noise import stream
 from ees_mpi.policies import CLIP, MLP, observation_sums
-from ees_mpi.tasks.base import Task, Walker
-from ees_mpi.tasks.locomotion import along
+from ees_mpi.tasks.base import Task
+from ees_mpi.tasks.locomotion import Walked, along
 
 RIDGE = 1e-5
 TIME_SCALE = 100.0  # steps; keeps the powers of time near 1
@@ -119,12 +120,12 @@ class Pairs:
         return Pairs(index, self.before[places], self.after[places])
 
     def rows(self) -> list[list[float]]:
-        """Return a row for each task: index, valid, length, fitness, behaviour, fitness before, observation sums."""
+        """Return a row for each task: index, valid, length, fitness, behaviour, observation sums."""
         before, after = self.before, self.after
         usable = before.usable & after.usable
         length = before.length.sum(1) + after.length.sum(1)
         sums = torch.where(usable[:, None], before.sums + after.sums, 0.0)
-        columns = [usable, length, after.total, *after.final.mean(1).T, before.total, *sums.T]
+        columns = [usable, length, after.total, *after.final.mean(1).T, *sums.T]
         rows = torch.stack([column.double() for column in columns], 1).tolist()
         return [[index, *row] for index, row in zip(self.index, rows, strict=True)]
 
@@ -155,61 +156,85 @@ def direction_of(task: Task, sign: int) -> float:
     return (task.heading or 0.0) + (0.0 if sign > 0 else 180.0)
 
 
-class Sampler:
-    """Makes the rollouts of one task after the other with a robot that is controlled step by step."""
+def rollouts_of(walked: Walked, directions: Sequence[float]) -> TaskRollouts:
+    """Return rollouts with the rewards of their tasks; `directions`: of the tasks, in degrees."""
+    position = walked.position.double()  # [N, R, 1 + T, B]
+    axes = [[along(direction, *unit) for unit in ((1.0, 0.0), (0.0, 1.0))] for direction in directions]
+    along_axes = torch.tensor(axes, dtype=position.dtype, device=position.device)[:, None, None, : position.shape[3]]
+    rewards = (position[..., :2] * along_axes).sum(-1).diff(dim=2)
+    taken = torch.arange(rewards.shape[2], device=rewards.device) < walked.length[..., None]
+    last = walked.length[..., None, None].expand(-1, -1, 1, position.shape[3])
+    return TaskRollouts(
+        walked.observations,
+        walked.actions,
+        torch.where(taken, rewards, 0.0),
+        walked.length,
+        position.gather(2, last).squeeze(2),
+        walked.sums,
+    )
 
-    def __init__(self, walker: Walker, layers: Sequence[int], statistics: tuple[Floats, Floats]):
-        """Take a robot; without observation statistics, observations are not normalised."""
-        self._walker, self._network = walker, MLP(layers)
+
+class CpuWalks:
+    """The robot of a CPU rank, which is controlled step by step; as `tasks.mujoco.noisy_walks.GpuNoisyWalks`."""
+
+    device = "cpu"
+
+    def __init__(self, task: Task, seed: int):
+        walker = task.walker(seed)
+        if walker is None:
+            raise ConfigError("the task of this run has no walker")
+        self._walker, self._network, self._dim = walker, MLP(task.layers), task.behavior_dim
+
+    def walk(
+        self,
+        parameters: Tensor,
+        stds: Tensor,
+        noise: Singles,
+        sampled: NDArray[np.bool_],
+        statistics: tuple[Floats, Floats],
+    ) -> Walked:
+        """Roll out one policy after the other; without observation statistics, observations are not normalised."""
         if not len(statistics[0]):  # a custom task without observation statistics
-            statistics = np.zeros(layers[0]), np.ones(layers[0])
+            statistics = np.zeros(self._network.sizes[0]), np.ones(self._network.sizes[0])
         self._network.normalise(*statistics)
-        self._mean, self._std = (part.astype(np.float32) for part in statistics)
-
-    def sample(
-        self, theta: Singles, noise: Singles, direction: float, observed: NDArray[np.bool_], dim: int
-    ) -> TaskRollouts:
-        """Make R rollouts with action noise [R, T, A]; `direction`: degrees; `dim`: numbers of a position."""
-        count, steps, actions = noise.shape
-        self._network.load(np.ascontiguousarray(theta[:-actions]))
-        std = np.exp(theta[-actions:])
-        raw = np.zeros((count, steps, len(self._mean)), np.float32)
-        acted, rewards = np.zeros_like(noise), np.zeros((count, steps))
-        length, final = np.zeros(count, np.int64), np.zeros((count, dim))
-        for number in range(count):
+        mean, std = (part.astype(np.float32) for part in statistics)
+        walks = []
+        for flat, deviations, drawn, observed in zip(parameters.numpy(), stds.numpy(), noise, sampled, strict=True):
+            self._network.load(flat)
             with np.errstate(all="ignore"):
-                length[number], final[number] = self._walk(
-                    noise[number] * std, direction, raw[number], acted[number], rewards[number]
-                )
-        seen = np.clip((raw - self._mean) / self._std, -CLIP, CLIP)
-        seen[np.arange(steps) >= length[:, None]] = 0.0
-        sums = [observation_sums(list(raw[n, : length[n]])) for n in np.flatnonzero(observed & (length > 0))]
-        summed = sum(sums, start=np.zeros(1 + 2 * raw.shape[2]))
+                rollouts = [self._walk(each * deviations) for each in drawn]
+            raw, actions, places, length = (np.array(arrays) for arrays in zip(*rollouts, strict=True))
+            seen = np.clip((raw - mean) / std, -CLIP, CLIP)
+            seen[np.arange(len(drawn[0])) >= length[:, None]] = 0.0
+            sums = [observation_sums(list(raw[n, : length[n]])) for n in np.flatnonzero(observed & (length > 0))]
+            walks.append((seen, actions, places, length, sum(sums, start=np.zeros(1 + 2 * len(mean)))))
         # Tensors are copies, so that their alignment, which can change bits, is fixed.
-        return TaskRollouts(*(torch.tensor(array)[None] for array in (seen, acted, rewards, length, final, summed)))
+        return Walked(*(torch.tensor(np.array(arrays)) for arrays in zip(*walks, strict=True)))
 
-    def _walk(
-        self, noise: Singles, direction: float, seen: Singles, actions: Singles, rewards: Floats
-    ) -> tuple[int, Any]:
-        """Make one rollout; return its length and final position. It ends before the first step that is not finite."""
-        walker = self._walker
+    def _walk(self, noise: Singles) -> tuple[Singles, Singles, Floats, int]:
+        """Make one rollout; return what it saw, its actions, its positions and its length.
+
+        It ends before the first step that is not finite.
+        """
+        walker, length = self._walker, 0
+        seen = np.zeros((len(noise), self._network.sizes[0]), np.float32)
+        actions, places = np.zeros_like(noise), np.zeros((1 + len(noise), self._dim))
         observation = walker.reset()
-        place = tuple(walker.position)
-        gone = along(direction, *place[:2])
-        length = 0
+        places[0] = tuple(walker.position)
         for step in range(len(noise)):
             action = self._network.act(observation) + noise[step]
             if not math.isfinite(action.dot(action)):
                 break
             seen[step], actions[step] = observation, action  # before the step: the walker may reuse its array
-            following, done = walker.step(action)
-            now = tuple(walker.position)
-            if not (math.isfinite(sum(now)) and math.isfinite(following.dot(following))):
+            observation, done = walker.step(action)
+            place = tuple(walker.position)
+            if not (math.isfinite(sum(place)) and math.isfinite(observation.dot(observation))):
                 seen[step], actions[step] = 0.0, 0.0
                 break
-            further = along(direction, *now[:2])
-            rewards[step] = further - gone
-            gone, place, observation, length = further, now, following, step + 1
+            places[step + 1], length = place, step + 1
             if done:
                 break
-        return length, place
+        return seen, actions, places, length
+
+    def close(self) -> None:
+        self._walker.close()

@@ -7,6 +7,7 @@ same start. The fitness of standard ES is the final x.
 import json
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -69,6 +70,17 @@ def along(direction: float, x: float, y: float = 0.0) -> float:
 def across(direction: float, axes: int) -> bool:
     """Return whether a robot with this number of axes cannot move in a direction."""
     return axes == 1 and direction % 180 == 90
+
+
+@dataclass(frozen=True)
+class Walked:
+    """R noisy rollouts of each of N policies, from which MAML learns, as torch tensors on one device; steps that were not taken are zero."""
+
+    observations: Any  # [N, R, T, O], normalised and clipped
+    actions: Any  # [N, R, T, A], before the robot clips them
+    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
+    length: Any  # [N, R]
+    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
 
 
 class PolicyTask(Task, frozen=True):

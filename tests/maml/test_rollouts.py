@@ -1,11 +1,16 @@
 """Rollouts, their returns and their advantages."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
 from support.maml_point import STRIDE, Point, Walker
 
 from ees_mpi.arrays import Singles
-from ees_mpi.maml.rollouts import Sampler, TaskRollouts
+from ees_mpi.maml.evaluators import walk
+from ees_mpi.maml.rollouts import CpuWalks, TaskRollouts
 from ees_mpi.policies import MLP
 
 LAYERS = (2, 4, 2)
@@ -16,10 +21,11 @@ def theta() -> Singles:
     return np.concatenate([flat, np.zeros(2, np.float32)])
 
 
-def batch(walker: Walker | None = None, direction: float = 0.0) -> TaskRollouts:
-    noise = np.random.default_rng(1).standard_normal((3, 6, 2), np.float32)
-    sampler = Sampler(walker or Walker(), LAYERS, (np.zeros(2), np.ones(2)))
-    return sampler.sample(theta(), noise, direction, np.array([True, False, True]), 2)
+def batch(walker: Walker | None = None) -> TaskRollouts:
+    task: Any = SimpleNamespace(layers=LAYERS, behavior_dim=2, walker=lambda seed: walker or Walker())
+    noise = np.random.default_rng(1).standard_normal((1, 3, 6, 2), np.float32)
+    statistics, observed = (np.zeros(2), np.ones(2)), np.array([[True, False, True]])
+    return walk(CpuWalks(task, 0), torch.tensor(theta())[None], noise, observed, [0.0], statistics)
 
 
 def test_actions_are_what_the_network_says_and_the_noise() -> None:

@@ -2,24 +2,23 @@
 
 import os
 from dataclasses import fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from support.program import TESTS
 from support.small_runs import advanced
 
 from ees_mpi import config
 from ees_mpi.generation import State
 from ees_mpi.maml import outer
-from ees_mpi.maml.evaluators import MamlEvaluator
-from ees_mpi.maml.on_gpu import GpuTasks
+from ees_mpi.maml.evaluators import MamlEvaluator, open_maml
 from ees_mpi.maml.outer import learning_tasks
-from ees_mpi.maml.rollouts import Pairs, Sampler, TaskRollouts, theta_of
-from ees_mpi.ranks import Ranks
+from ees_mpi.maml.rollouts import CpuWalks, Pairs, TaskRollouts, theta_of
+from ees_mpi.ranks import Ranks, gpus
 from ees_mpi.run.parts import first_state, open_parts
-from ees_mpi.tasks.mujoco.noisy_walks import Walked
+from ees_mpi.tasks.locomotion import Walked
 
 POINT = TESTS / "support" / "maml_point.toml"
 SMALL = ("run.generations=3", "population.size=5", "maml.rollouts=3")
@@ -81,28 +80,16 @@ def test_tasks_that_are_not_valid_teach_nothing(made: Made) -> None:
     assert list(learning_tasks(loaded, theta_of(state), [together(pairs)], valid & (np.arange(5) > 0))) == [3]
 
 
-class StandIn:
-    """Robots of a GPU, played by the walker of a CPU rank: the same rollouts as tensors."""
+class StandIn(CpuWalks):
+    """Robots of a GPU, played by the walker of a CPU rank."""
 
-    device = "cpu"
+    def __init__(self, task: Any, tasks: int, steps: int):
+        super().__init__(task, 0)
+        self._sizes = tasks, steps
 
-    def __init__(self, loaded: config.Config, tasks: int, steps: int):
-        self._task, self._tasks, self._steps, self.closed = loaded.task, tasks, steps, False
-
-    def walk(self, parameters, stds, noise, sampled, statistics) -> Walked:  # type: ignore[no-untyped-def]
-        assert len(noise) <= self._tasks and noise.shape[2] == self._steps
-        sampler, position, batches = Sampler(self._task.walker(0), self._task.layers, statistics), [], []
-        for flat, std, drawn, observed in zip(parameters.numpy(), stds.numpy(), noise, sampled, strict=True):
-            batches.append(sampler.sample(np.concatenate([flat, np.log(std)]), drawn, 0.0, observed, 2))
-            places = F.pad(batches[-1].observations, (0, 0, 0, 1))  # a point sees its position
-            places[:, :, -1] = batches[-1].final
-            position.append(places)
-        names = ("observations", "actions", "length", "sums")
-        seen, acted, length, sums = (torch.cat([getattr(batch, name) for batch in batches]) for name in names)
-        return Walked(seen, acted, torch.cat(position), length, sums)
-
-    def close(self) -> None:
-        self.closed = True
+    def walk(self, parameters: Any, stds: Any, noise: Any, *rest: Any) -> Walked:
+        assert len(noise) <= self._sizes[0] and noise.shape[2] == self._sizes[1]
+        return super().walk(parameters, stds, noise, *rest)
 
 
 @pytest.fixture
@@ -110,17 +97,21 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> MamlEvaluator:
     loaded = config.load(str(POINT), SMALL)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")  # is set by the job, and restored after the test
     monkeypatch.setattr(outer, "ITERATIONS", 3)  # more of them make differences of rounding larger
+    monkeypatch.setattr(gpus, "choose", lambda *words: ("cuda", {0: "GPU-1"}))
     monkeypatch.setattr(
-        "ees_mpi.maml.on_gpu.opener",
-        lambda task: lambda seed, tasks, rollouts, steps, say: StandIn(loaded, tasks, steps),
+        type(loaded.task),
+        "open_walks",
+        lambda task, seed, tasks, rollouts, steps, say: StandIn(task, tasks, steps),
+        raising=False,
     )
-    return MamlEvaluator(loaded, Ranks(), GpuTasks(loaded, Ranks(), {0: "GPU-1"}), {})
+    return open_maml(loaded, Ranks())
 
 
 def test_an_iteration_with_a_gpu_is_that_of_cpu_ranks_up_to_rounding(on_gpu: MamlEvaluator) -> None:
     loaded = config.load(str(POINT), SMALL)
-    state, (method, cpu) = first_state(loaded), open_parts(loaded, Ranks())
-    assert cpu.described == {"device": "cpu"}
+    state, method = first_state(loaded), open_parts(loaded, Ranks())[0]
+    cpu = MamlEvaluator(loaded, Ranks(), CpuWalks(loaded.task, 0), {})
+    assert (cpu.described["device"], on_gpu.described["device"]) == ("cpu", "cuda")
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1"
     for _ in range(2):
         (record, following), (expected, then) = (advanced(method, device, state) for device in (on_gpu, cpu))

@@ -1,6 +1,5 @@
 """Rollouts of several policies with noisy actions on a GPU, recorded step by step: MAML learns from them."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -9,22 +8,12 @@ from numpy.typing import NDArray
 
 from ees_mpi.arrays import Floats, Singles
 from ees_mpi.policies import CLIP
+from ees_mpi.tasks.locomotion import Walked
 from ees_mpi.tasks.mujoco.gpu_robots import STEPS_PER_GRAPH, GpuRobots, GpuSetup
 from ees_mpi.tasks.mujoco.policy import BatchPolicy, noise_rows
 from ees_mpi.tasks.mujoco.robot_model import MujocoWalker
 
 SPARE = 2 * STEPS_PER_GRAPH + 12  # steps behind the last one, into which steps are recorded while they are tried
-
-
-@dataclass(frozen=True)
-class Walked:
-    """R rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
-
-    observations: Any  # [N, R, T, O], normalised and clipped
-    actions: Any  # [N, R, T, A], before the robot clips them
-    position: Any  # [N, R, 1 + T, B]: at the start, and after each step
-    length: Any  # [N, R]
-    sums: Any  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
 
 
 class GpuNoisyWalks(GpuRobots):
