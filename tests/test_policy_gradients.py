@@ -74,11 +74,13 @@ def test_both_gradients_are_that_of_the_variance_and_the_last_action_alone_is_no
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quick_noise")
 def test_the_program_measures_trains_prints_and_draws(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("matplotlib")
-    for name, value in {"SIZE": 8, "SEEDS": range(1), "SPREADS": (0.03, 0.3)}.items():
+    moments = {"at the end": (3,), "at six moments": (1, 3)}
+    for name, value in {"SIZE": 8, "SEEDS": range(1), "SPREADS": (0.03, 0.3), "MOMENTS": moments, "END": (3,)}.items():
         monkeypatch.setattr(program, name, value)
     monkeypatch.setattr(program.noise, "__defaults__", (0, 3))
     monkeypatch.setattr(program.train, "__defaults__", (program.END, 0.3, 0, 2))

@@ -13,6 +13,7 @@ import ees_mpi
 pytestmark = needs_results
 
 
+@pytest.mark.usefixtures("quick_figures", "quick_noise")
 def test_the_whole_lead_is_passed_on_where_neither_starts_nor_further_mutations_change_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,7 +62,10 @@ def test_the_notebook_runs_and_shows_the_effect(tmp_path: Path) -> None:
         ('"--mutations", "6"', '"--mutations", "2"'),
         ('"--seconds", "4"', '"--seconds", "2"'),
         ('"--size", "480x240"', '"--size", "160x80"'),
-        ('bullet = {"task.engine": "bullet"}', 'bullet = {"task.engine": "bullet", "task.steps": 50}'),
+        (
+            'bullet = {"task.engine": "bullet"}',
+            'bullet = {"task.engine": "bullet", "task.steps": 50, "noise.size": 1_000_000}',
+        ),
         ('"size": 100, "std": 0.1}', '"size": 40, "std": 0.1}'),
         ('record="points.h5")', 'record="points.h5", config={"noise": {"size": 1_000_000}})'),
     ):

@@ -74,7 +74,7 @@ def across(direction: float, axes: int) -> bool:
 
 @dataclass(frozen=True)
 class Walked:
-    """R noisy rollouts of each of N policies, from which MAML learns, as torch tensors on one device; steps that were not taken are zero."""
+    """R noisy rollouts of each of N policies, as torch tensors on one device; steps that were not taken are zero."""
 
     observations: Any  # [N, R, T, O], normalised and clipped
     actions: Any  # [N, R, T, A], before the robot clips them

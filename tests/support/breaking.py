@@ -39,7 +39,7 @@ class Breaking(Base):
     start: float = 1.0
 
     def __post_init__(self) -> None:
-        if os.environ.get("OMPI_COMM_WORLD_RANK") == "2":
+        if os.environ.get("OMPI_COMM_WORLD_RANK") == "1":
             match self.how:
                 case "open":
                     time.sleep(600)
