@@ -87,15 +87,15 @@ def test_parts_are_names_dicts_settings_objects_or_a_config_and_mean_the_same() 
 
 
 def test_an_objective_may_be_the_function_itself() -> None:
-    torch_objectives = pytest.importorskip("support.own_objectives")
-    named = {"name": "custom", "function": "support.own_objectives:distance_variance"}
-    assert run(small(objective=torch_objectives.distance_variance), 2) == run(small(objective=named), 2)
+    surrogates = pytest.importorskip("ees_mpi.strategy.scg.surrogates")
+    named = {"name": "custom", "function": "ees_mpi.strategy.scg.surrogates:maxvar"}
+    assert run(small(objective=surrogates.maxvar), 2) == run(small(objective=named), 2)
 
 
 @pytest.mark.parametrize(
     ("mean", "parts"),
     [
-        (np.ones(3), {"objective": {"name": "custom", "function": "support.own_objectives:distance_variance"}}),
+        (np.ones(3), {"objective": {"name": "custom", "function": "ees_mpi.strategy.scg.surrogates:maxvar"}}),
         (np.eye(3)[:2], {"population": {"name": "mixture", "size": 20, "std": 0.5, "components": 2}}),
     ],
 )
@@ -188,7 +188,7 @@ def test_weights_of_the_caller_make_the_update_that_the_objective_makes_with_the
         seen = [np.ones((4, 2))] * int(es.sampled.sum())
         whole = own.gather(again).astype(np.float64)
         none = np.zeros(20, np.int64), np.ones(20, np.bool_), np.zeros((0, 1))
-        weights, _ = MaxVar().weights(Outcomes(whole, np.zeros(20), *none), {}, Ranks())
+        weights = MaxVar().weights(Outcomes(whole, np.zeros(20), *none), {}, Ranks())
         es.tell(behavior, observations=seen)
         own.tell(weights=weights, observations=seen)
         assert own.metrics["gradient_norm"] == es.metrics["gradient_norm"] and "entropy" not in own.metrics

@@ -123,11 +123,11 @@ def measure_signal(
     own = evolution_of(run.config, noise)
     update = replace(own, objective=objective or own.objective)
     memory: Memory = {}
-    remembered = 0
+    remembered, remembers = 0, any(part.remembers for _, part in update.objective.members)
     for g in sorted(generations):
         with ranks.together():
             run.check_generation(g)
-            for earlier in range(remembered, g) if update.objective.remembers else ():
+            for earlier in range(remembered, g) if remembers else ():
                 memory = update.objective.remember(logged_outcomes(run, earlier), memory)
             remembered = g
             learned, draw, outcomes = run.learned(g), run.draw(g), logged_outcomes(run, g)

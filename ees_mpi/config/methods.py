@@ -95,21 +95,23 @@ class Evolution(Method):
 
     @property
     def bandwidth(self) -> Bandwidth:
-        """The bandwidth of the logged entropy: that of the objective, or Scott's rule."""
-        return self.objective.bandwidth or "scott"
+        """The bandwidth of the logged entropy: that of the first objective with a kernel, or Scott's rule."""
+        return next((part.bandwidth for _, part in self.objective.members if part.bandwidth), "scott")
 
     @property
     def uses_torch(self) -> bool:
-        return self.objective.uses_torch
+        return any(part.uses_torch for _, part in self.objective.members)
 
     def check(self, task: Task, population: Population) -> None:
         """Raise a ConfigError if the parts cannot work together."""
-        self.objective.check()
+        for _, part in self.objective.members:
+            part.check()
         self.optimizer.check()
-        if task.rollouts < self.objective.starts:
+        starts = max(part.starts for _, part in self.objective.members)
+        if task.rollouts < starts:
             raise ConfigError(
                 f'objective.name = "{self.algorithm}" compares the behaviours from several starts; expected '
-                f"task.rollouts = {self.objective.starts} or more, got {task.rollouts}"
+                f"task.rollouts = {starts} or more, got {task.rollouts}"
             )
         if not population.has_individuals:
             raise ConfigError(f'population.name: "{POPULATIONS.name_of(population)}" belongs to another method')
@@ -117,7 +119,8 @@ class Evolution(Method):
     @before_rollouts()
     def try_out(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
-        self.objective.try_out(population.size, task.behavior_dim)
+        for _, part in self.objective.members:
+            part.try_out(population.size, task.behavior_dim)
         population.try_out(task.parameters)
         self.optimizer.try_out(population.learned(np.zeros((population.components, task.parameters), np.float32)))
 

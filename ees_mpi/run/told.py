@@ -46,7 +46,8 @@ def rows_of(
         `task.behavior_dim` is 0
     """
     task, method = config.task, config.method
-    if fitness is None and isinstance(method, Evolution) and method.objective.uses_fitness:
+    objectives = method.objective.members if isinstance(method, Evolution) else ()
+    if fitness is None and any(part.uses_fitness for _, part in objectives):
         raise TaskError("tell: the objective needs a fitness for each row; expected tell(behavior, fitness)")
     if behavior is None and method.algorithm == "fitness":
         behavior = fitness

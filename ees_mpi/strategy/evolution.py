@@ -84,9 +84,11 @@ class Evolution:
 
         It is called on all ranks together.
         """
-        weights, memory = self.objective.weights(found.outcomes, work.state.memory, ranks)
-        own = [part.value(found.outcomes, {}, ranks) for _, part in self.objective.members if part.label]
-        following, logged = self.move(work, weights, found.outcomes.observations, memory, ranks)
+        outcomes, memory = found.outcomes, work.state.memory
+        weights = self.objective.weights(outcomes, memory, ranks)
+        own = [part.value(outcomes, ranks) for _, part in self.objective.members if part.label]
+        remembered = self.objective.remember(outcomes, memory)
+        following, logged = self.move(work, weights, outcomes.observations, remembered, ranks)
         return following, {**logged, OWN: np.array(own)}
 
     def move(
@@ -111,7 +113,7 @@ class Evolution:
         self, state: State, draw: Draw, outcomes: Outcomes, groups: Sequence[NDArray[np.int64]], ranks: Ranks
     ) -> list[Arrays]:
         """Return the gradient of each group of individuals, whose weights are those among all outcomes."""
-        weights, _ = self.objective.weights(outcomes, state.memory, ranks)
+        weights = self.objective.weights(outcomes, state.memory, ranks)
         population: Any = self.population
         return [
             msgspec.structs.replace(population, size=len(group)).gradient(

@@ -181,7 +181,7 @@ def correlation_of_weights(last: Floats, normalization: str, bandwidth: float) -
     outcomes = Outcomes(last, np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
     sections = [{"name": "maxvar"}, {"name": "maxent", "bandwidth": bandwidth}]
     objectives = [OBJECTIVES.build({**each, "normalization": normalization}) for each in sections]
-    return float(np.corrcoef(*(each.weights(outcomes, {}, Ranks())[0] for each in objectives))[0, 1])
+    return float(np.corrcoef(*(each.weights(outcomes, {}, Ranks()) for each in objectives))[0, 1])
 
 
 def quoted(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Numbers:

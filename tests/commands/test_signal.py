@@ -72,7 +72,7 @@ def test_the_mean_of_the_groups_of_a_half_is_its_gradient_in_units_of_the_std(po
     draw = update.ask(state).draw
     for groups in groups_of(update, 0, 0, draw):
         half = np.sort(np.concatenate(groups))
-        weights, _ = update.objective.weights(found.at(half), {}, Ranks())
+        weights = update.objective.weights(found.at(half), {}, Ranks())
         slope = rule.gradient(weights, draw.at(half), state.learned, NOISE, Ranks())["mean"]
         expected = (slope * np.asarray(rule.stds(state.learned, draw), np.float64)).ravel()
         computed = half_gradients(update, state, draw, found, groups, Ranks()).mean(axis=0)

@@ -16,25 +16,27 @@ class Objective(Part, frozen=True):
     A subclass defines `weights` and, if it has a label, `value`; and it overrides the other members as needed.
     """
 
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N], and the memory for the next generation; called on all ranks together."""
+    climbs = "variance"  # the metric that progress lines show; empty: the value of the user's function
+    uses_torch = False
+    uses_fitness = False
+    remembers = False  # whether it has a memory, so that earlier generations matter
+    starts = 1  # of each individual that it needs, at least
+
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
+        """Return the weights [N]; called on all ranks together."""
         raise NotImplementedError
 
-    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
+        """Return the memory for the next generation."""
+        return memory
+
+    def value(self, outcomes: Outcomes, ranks: Ranks) -> float:
         """Return the value J of the objective itself, which is logged under its label."""
         raise NotImplementedError
 
     @property
-    def climbs(self) -> str:  # the metric that progress lines show; empty: the value of the user's function
-        return "variance"
-
-    @property
     def label(self) -> str:  # the name of the user's function, whose value is logged; empty: a built-in objective
         return ""
-
-    @property
-    def uses_torch(self) -> bool:
-        return False
 
     @property
     def bandwidth(self) -> Bandwidth | None:  # of its kernel; None: it has no kernel
@@ -44,21 +46,5 @@ class Objective(Part, frozen=True):
     def members(self) -> "Sequence[tuple[float, Objective]]":  # (share, objective) of a blend; itself otherwise
         return ((1.0, self),)
 
-    @property
-    def remembers(self) -> bool:  # whether it has a memory, so that earlier generations matter
-        return False
-
-    @property
-    def uses_fitness(self) -> bool:
-        return False
-
-    @property
-    def starts(self) -> int:  # of each individual that it needs, at least
-        return 1
-
     def try_out(self, size: int, behavior_dim: int) -> None:
         """Find errors that appear only when the objective is computed, before the run file is touched."""
-
-    def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
-        """Return the memory after a generation, without computing weights."""
-        return memory

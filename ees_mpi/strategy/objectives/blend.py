@@ -24,18 +24,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.arrays import Bandwidth, Floats
+from ees_mpi.arrays import Floats
 from ees_mpi.errors import ConfigError
 from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.strategy.objectives import OBJECTIVES
 from ees_mpi.strategy.objectives.base import Memory, Objective
-
-
-def of_any(name: str) -> property:
-    """Return a property: whether a property of any part is true."""
-    return property(lambda self: any(getattr(part, name) for _, part in self.members))
 
 
 class Blend(Objective, frozen=True):
@@ -69,34 +64,12 @@ class Blend(Objective, frozen=True):
             for part in self.parts
         ]
 
-    uses_torch = of_any("uses_torch")
-    uses_fitness = of_any("uses_fitness")
-    remembers = of_any("remembers")
-
-    @property
-    def bandwidth(self) -> Bandwidth | None:
-        """Return the bandwidth of the first part that has a kernel."""
-        return next((part.bandwidth for _, part in self.members if part.bandwidth is not None), None)
-
-    @property
-    def starts(self) -> int:
-        """Return the starts that the most demanding part needs."""
-        return max(part.starts for _, part in self.members)
-
-    def check(self) -> None:
-        for _, part in self.members:
-            part.check()
-
-    def try_out(self, size: int, behavior_dim: int) -> None:
-        for _, part in self.members:
-            part.try_out(size, behavior_dim)
-
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N], and the memory of all parts; names begin with the number of the part."""
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
+        """Return the weights [N]."""
         total = np.zeros(len(outcomes.valid))
         scale_std = 0.0
         for number, (share, part) in enumerate(self.members):
-            weights, _ = part.weights(outcomes, _memory_of(memory, number), ranks)
+            weights = part.weights(outcomes, _memory_of(memory, number), ranks)
             std = float(weights[outcomes.valid].std())
             if scale_std == 0:
                 scale_std, scale = std, 1.0
@@ -104,10 +77,10 @@ class Blend(Objective, frozen=True):
                 scale = scale_std / std if std > 0 else 0.0
             if share > 0:  # a part with share 0 must not change the sum, not even by rounding
                 total += share * scale * weights
-        return total, self.remember(outcomes, memory)
+        return total
 
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
-        """Return the memory of all parts after a generation."""
+        """Return the memory of all parts after a generation; names begin with the number of the part."""
         grown: dict[str, NDArray[Any]] = {}
         for number, (_, part) in enumerate(self.members):
             remembered = part.remember(outcomes, _memory_of(memory, number))

@@ -63,11 +63,10 @@ class CustomObjective(Objective, frozen=True):
             if not np.array_equal(first, second):
                 raise PluginError(f"{KEY} {self.function}: a second call gave other weights; it must not be random")
 
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which is empty."""
-        return outcomes.centred(self._evaluated(outcomes, ranks)[1:]), memory
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
+        return outcomes.centred(self._evaluated(outcomes, ranks)[1:])
 
-    def value(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> float:
+    def value(self, outcomes: Outcomes, ranks: Ranks) -> float:
         """Return J: the value of the function at ratios of 1; on several ranks only after `weights`."""
         return float(self._evaluated(outcomes, ranks)[0])
 

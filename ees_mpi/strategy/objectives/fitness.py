@@ -17,5 +17,5 @@ class Fitness(Objective, frozen=True):
     climbs = "fitness_mean"
     uses_fitness = True
 
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        return outcomes.centred(centred_ranks(outcomes.fitness[outcomes.valid]) / outcomes.size), memory
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
+        return outcomes.centred(centred_ranks(outcomes.fitness[outcomes.valid]) / outcomes.size)

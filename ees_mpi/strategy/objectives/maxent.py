@@ -37,9 +37,8 @@ class MaxEnt(Objective, frozen=True):
 
     climbs = "entropy"
 
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which is empty."""
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
         b, h = outcomes.normalised(self.normalization), width(outcomes, self.bandwidth, self.normalization)
         p = density(outcomes, h, ranks, self.normalization)
         inner = kernel_sums(b, h, ranks, weights=1.0 / p) / outcomes.size
-        return outcomes.centred(-(np.log(p) + inner) / outcomes.size), memory
+        return outcomes.centred(-(np.log(p) + inner) / outcomes.size)

@@ -25,7 +25,6 @@ class MaxVar(Objective, frozen=True):
 
     normalization: Annotated[Normalization, key("How each behaviour number is normalised.")] = "whiten"
 
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which is empty."""
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
         b = outcomes.normalised(self.normalization)
-        return outcomes.centred(np.square(b).sum(axis=1) / outcomes.size), memory
+        return outcomes.centred(np.square(b).sum(axis=1) / outcomes.size)

@@ -40,10 +40,9 @@ class Novelty(Objective, frozen=True):
     climbs = "distance_mean"
     remembers = True
 
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory with the new archive."""
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
         novelty = self.novelty(*_behavior_and_archive(outcomes, memory), ranks)
-        return outcomes.centred(centred_ranks(novelty) / outcomes.size), self.remember(outcomes, memory)
+        return outcomes.centred(centred_ranks(novelty) / outcomes.size)
 
     def remember(self, outcomes: Outcomes, memory: Memory) -> Memory:
         """Return the memory with the behaviours of some individuals added to the archive."""

@@ -23,8 +23,7 @@ class Repeatable(Objective, frozen=True):
 
     starts = 2
 
-    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> tuple[Floats, Memory]:
-        """Return the weights [N] and the memory, which is empty."""
+    def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
         if outcomes.by_start is None:
             raise ConfigError(
                 'objective.name = "repeatable" compares starts; expected outcomes from two or more (task.rollouts = 2)'
@@ -32,7 +31,7 @@ class Repeatable(Objective, frozen=True):
         b = standardised(outcomes.by_start[outcomes.valid], outcomes.common_starts)
         pairs = b.shape[1] * (b.shape[1] - 1)
         products = (np.square(b.sum(axis=1)) - np.square(b).sum(axis=1)).sum(axis=1) / pairs
-        return outcomes.centred(products / outcomes.size), memory
+        return outcomes.centred(products / outcomes.size)
 
 
 def standardised(by_start: Floats, common: bool) -> Floats:

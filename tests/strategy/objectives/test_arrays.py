@@ -36,8 +36,7 @@ def behaviors() -> tuple[NDArray[Any], NDArray[np.bool_]]:
 def of_the_program(kind: str) -> NDArray[Any]:
     b, valid = behaviors()
     outcomes = Outcomes(b, np.zeros(100), np.ones(100, np.int64), valid & np.isfinite(b).all(axis=1), np.zeros((0, 1)))
-    weights, _ = KINDS[kind][1].weights(outcomes, {}, Ranks())
-    return weights
+    return KINDS[kind][1].weights(outcomes, {}, Ranks())
 
 
 @pytest.mark.parametrize("kind", KINDS)

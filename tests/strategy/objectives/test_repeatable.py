@@ -31,7 +31,7 @@ def outcomes(starts: int, dim: int, common: bool, count: int = 60) -> Outcomes:
 @pytest.mark.parametrize(("starts", "dim"), [(2, 1), (2, 2), (4, 3)])
 def test_weights_are_the_derivative_of_the_covariance_between_starts(starts: int, dim: int, common: bool) -> None:
     given = outcomes(starts, dim, common)
-    closed, _ = Repeatable().weights(given, {}, Ranks())
+    closed = Repeatable().weights(given, {}, Ranks())
     assert given.by_start is not None
     b = standardised(given.by_start[given.valid], common)
     pairs = [(s, t) for s in range(starts) for t in range(starts) if s != t]

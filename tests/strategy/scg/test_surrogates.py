@@ -47,9 +47,9 @@ def maxent_in_double(given: Outcomes, bandwidth: float, normalization: Normaliza
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_standard_es_and_maxvar_equal_the_closed_forms(dim: int, normalization: Normalization) -> None:
     given = made(200, dim)
-    closed, _ = Fitness().weights(given, {}, Ranks())
+    closed = Fitness().weights(given, {}, Ranks())
     np.testing.assert_allclose(weights(surrogates.standard_es, given), closed, rtol=1e-10, atol=1e-10 / 200)
-    closed, _ = MaxVar(normalization=normalization).weights(given, {}, Ranks())
+    closed = MaxVar(normalization=normalization).weights(given, {}, Ranks())
     np.testing.assert_allclose(weights(surrogates.maxvar, given, normalization), closed, rtol=1e-10, atol=1e-10 / 200)
 
 
@@ -60,7 +60,7 @@ def test_maxent_equals_the_closed_form(dim: int, bandwidth: float, normalization
     by_graph = weights(surrogates.maxent, given, normalization, bandwidth=bandwidth)
     closed = maxent_in_double(given, bandwidth, normalization)
     np.testing.assert_allclose(by_graph, closed, rtol=1e-10, atol=1e-10 / 200)
-    single, _ = MaxEnt(bandwidth=bandwidth, normalization=normalization).weights(given, {}, Ranks())
+    single = MaxEnt(bandwidth=bandwidth, normalization=normalization).weights(given, {}, Ranks())
     # The kernel of ranks is nearly flat: its weights are small differences of terms of about 1/N.
     scale = np.abs(closed).max() if normalization == "whiten" else 2 / given.size
     np.testing.assert_allclose(by_graph, single, rtol=0, atol=1e-6 * scale)
