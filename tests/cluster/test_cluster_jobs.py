@@ -36,7 +36,7 @@ SLOW = """
 generations = 150
 [task]
 name = "custom"
-function = "support.slow_at_first:SlowAtFirst"
+function = "support.own_tasks:SlowAtFirst"
 [population]
 name = "normal"
 size = 20

@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +42,23 @@ class Waves(Base):
     def evaluate(self, index: int, *rest: Any) -> Outcome:
         value = pattern(float(rest[0][0]))
         return Outcome(index, (value,), value, 1)
+
+
+class SlowAtFirst(Base):
+    """A task that dawdles in a job's first life, so that something can happen to it; its outcomes stay the same."""
+
+    parameters, start = 1, 1.0
+
+    def __init__(self, task: int | None = None, seconds: float = 0.0, dawdle: float = 0.05):
+        """Set the seconds of every rollout, those in the first life, and the array task that dawdles; None: all."""
+        first = os.environ.get("SLURM_RESTART_COUNT", "0") == "0" and "SLURM_JOB_ID" in os.environ
+        mine = task is None or os.environ.get("SLURM_ARRAY_TASK_ID") == str(task)
+        self.pause = seconds or (dawdle if first and mine else 0.0)
+
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        time.sleep(self.pause)
+        went = math.sin(float(rest[0][0]))
+        return Outcome(index, (went,), went, 1)
 
 
 class Interrupting(Waves):

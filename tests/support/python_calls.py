@@ -8,9 +8,8 @@ from typing import Any
 from unittest import mock
 
 import ees_mpi
-from ees_mpi.generation import Outcome, Record
-from ees_mpi.tasks.interference import pattern
-from support.own_tasks import Base
+from ees_mpi.generation import Record
+from support import own_tasks
 
 RANK = int(os.environ["OMPI_COMM_WORLD_RANK"])
 NAME, OUT = sys.argv[1:]
@@ -18,14 +17,8 @@ OUTPUT = sys.stdout  # also while that of a call goes nowhere
 SMALL = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
 
 
-class Waves(Base):
-    """The interference task, written in the program itself: every rank finds it in `__main__`."""
-
-    parameters, start = 1, 1.0
-
-    def evaluate(self, index: int, *rest: Any) -> Outcome:
-        value = pattern(float(rest[0][0]))
-        return Outcome(index, (value,), value, 1)
+class Waves(own_tasks.Waves):
+    """A task that is written in the program itself: every rank finds it in `__main__`."""
 
 
 def train(**options: Any) -> ees_mpi.Run:

@@ -83,10 +83,9 @@ def test_a_thousand_components_are_allowed() -> None:
 @pytest.mark.slow
 def test_two_species_settle_in_two_places_and_one_mean_never_covers_both() -> None:
     both = 0
-    for seed in range(5):
+    for seed in range(3):
         first, second, low, high = means_and_reach(parse(CONFIG, [f"run.seed={seed}"]))
         both += first * second < 0 and min(abs(first), abs(second)) > 1 and low < -0.8 and high > 0.8
-    assert both >= 4
-    for seed in range(2):
-        _, low, high = means_and_reach(parse(CONFIG, [f"run.seed={seed}", "population.name=normal"]))
-        assert not (low < -0.8 and high > 0.8)
+    assert both >= 2
+    _, low, high = means_and_reach(parse(CONFIG, ["population.name=normal"]))
+    assert not (low < -0.8 and high > 0.8)
