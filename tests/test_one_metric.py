@@ -14,6 +14,7 @@ from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.metrics import METRICS, Metric
 
 TABLES = "info report curves measure"
+pytestmark = pytest.mark.usefixtures("quick_figures")
 
 
 @pytest.fixture(autouse=True)
