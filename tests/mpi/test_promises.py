@@ -58,7 +58,7 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
     words = (
         f'[ "$OMPI_COMM_WORLD_RANK" = 1 ] && sleep 600; EES_MPI_START_MINUTES=0.051 exec {BIN}/ees-mpi verify {missing}'
     )
-    absent = start([MPIRUN, "-n", "2", "/bin/sh", "-c", words])
+    absent = start([MPIRUN, "-n", "3", "/bin/sh", "-c", words])
     files = {tmp_path / "lock.h5": 2, tmp_path / "open.h5": 2, tmp_path / "loop.h5": 0}
     how = {each: breaking(each, ranks, f"task.settings.how={each.stem}", *AT, SHORT) for each, ranks in files.items()}
     still = {each: start(words) for each, words in how.items()}
