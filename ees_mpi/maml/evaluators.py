@@ -9,7 +9,7 @@ not. So an iteration on a GPU happens once, and one that is interrupted begins a
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -138,15 +138,8 @@ def adapted_theta(config: Config, theta: Tensor, before: TaskRollouts) -> Tensor
     )
 
 
-class Adapted(NamedTuple):
-    """A policy after the adaptation step, and the rollouts before it."""
-
-    theta: Singles
-    rollouts: TaskRollouts
-
-
-def adapt(ranks: Ranks, config: Config, state: State, generation: int) -> Adapted:
-    """Adapt the policy of a run to the direction of a task, on a batch of rollouts."""
+def adapt(ranks: Ranks, config: Config, state: State, generation: int) -> tuple[Singles, TaskRollouts]:
+    """Adapt the policy of a run to the direction of a task; return its parameters, and the rollouts before the step."""
     task, settings = config.task, maml_of(config)
     with ranks.together():
         walks = CpuWalks(task, config.run.seed)
@@ -158,4 +151,4 @@ def adapt(ranks: Ranks, config: Config, state: State, generation: int) -> Adapte
     walks.close()
     if not before.usable:
         raise collective(TaskError("the rollouts for the adaptation are not finite"))
-    return Adapted(np.asarray(adapted_theta(config, theta, before)[0].numpy()), before)
+    return np.asarray(adapted_theta(config, theta, before)[0].numpy()), before

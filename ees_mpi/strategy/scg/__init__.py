@@ -24,8 +24,8 @@ try:
 except ImportError:
     raise MissingExtra("ees_mpi.strategy.scg needs torch: pip install 'ees_mpi[torch]'") from None
 
-from ees_mpi.strategy.scg.evaluation import estimate, likelihood_ratio, ratio_mean
+from ees_mpi.strategy.scg.evaluation import estimate
 from ees_mpi.strategy.scg.nodes import Deterministic, Expectation, Input, Node, Stochastic, apply, dot, expect
 
 __all__ = ["Deterministic", "Expectation", "GraphError", "Input", "Node", "Stochastic"]
-__all__ += ["apply", "dot", "estimate", "expect", "likelihood_ratio", "ratio_mean"]
+__all__ += ["apply", "dot", "estimate", "expect"]

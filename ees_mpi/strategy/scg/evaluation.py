@@ -81,19 +81,15 @@ class _Evaluator:
         longest = max(node.axes, key=self._size, default=node.over)
         if self._total(axes) > self.tile and longest is not node.over and self._size(longest) > 1:
             return self._in_tiles(node, longest, max(1, self.tile * self._size(longest) // self._total(axes)))
-        body = self.value(node.body)
+        over, body = node.over, self.value(node.body)
+        densities = self.value(over.log_density)
+        if not isinstance(over.log_density, Leaf):
+            over.check_densities("log_density", densities, tuple(map(self._size, over.axes)))
+        fixed = densities if over.reference is None else self.value(over.reference)  # those of the samples when drawn
         inner = body.dim() - len(node.body.axes)
-        densities, reference = self._densities(node.over)
-        densities = _aligned(densities, node.over.axes, axes, inner)
-        reference = None if reference is None else _aligned(reference, node.over.axes, axes, inner)
-        return ratio_mean(_aligned(body, node.body.axes, axes), densities, reference, axes.index(node.over))
-
-    def _densities(self, node: Stochastic) -> tuple[Tensor, Tensor | None]:
-        """Return the log-densities of the samples, and those with which they were drawn, if given."""
-        densities = self.value(node.log_density)
-        if not isinstance(node.log_density, Leaf):
-            node.check_densities("log_density", densities, tuple(map(self._size, node.axes)))
-        return densities, None if node.reference is None else self.value(node.reference)
+        densities, fixed = (_aligned(each, over.axes, axes, inner) for each in (densities, fixed))
+        ratios = torch.exp(densities - fixed.detach())
+        return (_aligned(body, node.body.axes, axes) * ratios).mean(axes.index(over))
 
     def _in_tiles(self, node: Expectation, axis: Stochastic, rows: int) -> Tensor:
         """Return an expectation, computed for some samples of another random variable at a time."""
@@ -139,17 +135,6 @@ def _check_closed(node: Deterministic, values: Sequence[Tensor]) -> None:
             f"node {node.name!r}: its function uses a tensor that requires a gradient and is not among its arguments; "
             "pass it as one (for a log-density: as an Input in `given`), so that it is part of the graph"
         )
-
-
-def likelihood_ratio(log_density: Tensor, reference: Tensor | None = None) -> Tensor:
-    """Return p / p' of the samples; `reference`: log p', held fixed; None: log p itself, so that all ratios are 1."""
-    fixed = log_density if reference is None else reference
-    return torch.exp(log_density - fixed.detach())
-
-
-def ratio_mean(values: Tensor, log_density: Tensor, reference: Tensor | None = None, dim: int = 0) -> Tensor:
-    """Return the mean of values over `dim`, weighted with the ratios; both are broadcast."""
-    return (values * likelihood_ratio(log_density, reference)).mean(dim)
 
 
 class _Tiled(torch.autograd.Function):

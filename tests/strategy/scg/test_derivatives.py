@@ -25,12 +25,6 @@ def entropy(behaviors: Tensor, log_density: Tensor, reference: Tensor | None = N
     return scg.expect(-torch.log(scg.expect(kernel, over=other)), over=z)
 
 
-def test_gradcheck_passes_on_the_operator() -> None:
-    values, densities, reference = numbers(0, 5, 3, grad=True), numbers(1, 5, 1, grad=True), numbers(2, 5, 1)
-    assert gradcheck(lambda v, p: scg.ratio_mean(v, p, reference), (values, densities))
-    assert gradgradcheck(lambda v, p: scg.ratio_mean(v, p, reference), (values, densities))
-
-
 @pytest.mark.parametrize("tile", [2**18, 14, 1])
 def test_gradcheck_passes_on_a_nested_graph_twice_however_tiled(tile: int) -> None:
     behaviors, densities, reference = numbers(3, 6, 2), numbers(4, 6, grad=True), numbers(5, 6)

@@ -1,7 +1,6 @@
-"""Nested expectations: against what the sample estimate is in closed form, and in the mean against the truth."""
+"""Nested expectations against what the sample estimate is in closed form."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -38,12 +37,6 @@ def gradient(output: scg.Node, mu: Tensor, **options: int) -> float:
     return float(torch.autograd.grad(scg.estimate(output, **options), mu, retain_graph=True)[0])
 
 
-def log_mean_exp(mu: Tensor, outer: Tensor, inner: Tensor) -> scg.Node:
-    """E_z[log E_z'[exp(z z')]] = mu^2 + (mu^2 + std^2) std^2 / 2."""
-    z, other = variable("z", outer, mu), variable("z'", inner, mu)
-    return scg.expect(torch.log(scg.expect(torch.exp(z * other), over=other)), over=z)
-
-
 def three_levels(mu: Tensor, samples: list[Tensor]) -> scg.Node:
     """E_x[(x + E_y[(y + E_w[x y w])^2])^2], each variable normal."""
     x, y, w = (variable(name, each, mu) for name, each in zip("xyw", samples, strict=True))
@@ -65,23 +58,6 @@ def test_three_levels_match_the_ratios_written_out_by_hand_however_tiled(tile: i
     mu, samples = parameter(), [draws(5, 9), draws(6, 10), draws(7, 11)]
     expected = float(torch.autograd.grad(three_levels_by_hand(mu, samples), mu)[0])
     assert gradient(three_levels(mu, samples), mu, tile=tile) == pytest.approx(expected, rel=1e-10)
-
-
-def moment(mu: float, power: int) -> float:
-    """E[z^power] of the Gaussian, power 0 to 4."""
-    s = STD**2
-    return [1.0, mu, mu**2 + s, mu**3 + 3 * mu * s, mu**4 + 6 * mu**2 * s + 3 * s**2][power]
-
-
-def truth_of_three_levels(mu: float) -> float:
-    """E_w[w] = mu, E_y[y^2] = mu^2 + std^2 =: m2, so the middle is m2 (1 + mu x)^2."""
-    m2 = moment(mu, 2)
-    polynomial = np.polynomial.Polynomial([m2, 1 + 2 * m2 * mu, m2 * mu**2]) ** 2
-    return float(sum(c * moment(mu, power) for power, c in enumerate(polynomial.coef)))
-
-
-def derivative(function: Callable[[float], float], at: float) -> float:
-    return (function(at + 1e-6) - function(at - 1e-6)) / 2e-6
 
 
 def chain(theta: Tensor, x1: Tensor, x2: Tensor) -> scg.Node:
@@ -106,29 +82,6 @@ def test_conditional_distributions_give_the_scores_of_both_steps() -> None:
     first, second = (x1 - 0.6), (x2 - 0.6 * x1[:, None]) * x1[:, None]
     expected = ((x1**2 + (x2**2).mean(1)) * first).mean() + (x2**2 * second).mean()
     assert gradient(chain(theta, x1, x2), theta) == pytest.approx(float(expected), rel=1e-10)
-
-
-@pytest.mark.slow
-def test_known_gradients_are_met_in_the_mean() -> None:
-    mu, theta = parameter(), parameter(0.6)
-    truths = {
-        "log": derivative(lambda m: m**2 + (m**2 + STD**2) * STD**2 / 2, MU),
-        "three": derivative(truth_of_three_levels, MU),
-        "cube": derivative(lambda m: moment(m, 3), MU),
-        "chain": derivative(lambda t: (t**2 + 1) + (t**2 * (t**2 + 1) + 1), 0.6),
-    }
-    estimates: dict[str, list[float]] = {name: [] for name in truths}
-    for seed in range(60):
-        z = variable("z", draws(100 + seed, 4000), mu)
-        estimates["cube"].append(gradient(scg.expect(z**3, over=z), mu))
-        estimates["log"].append(gradient(log_mean_exp(mu, draws(200 + seed, 700), draws(300 + seed, 700)), mu))
-        samples = [draws(1000 * place + seed, 60) for place in (1, 2, 3)]
-        estimates["three"].append(gradient(three_levels(mu, samples), mu))
-        estimates["chain"].append(gradient(chain(theta, *steps_of_chain(seed, 4000, 1)), theta))
-    # The estimate of a nested expectation from n samples is off by O(1/n): below the standard error here.
-    for name, truth in truths.items():
-        error = np.std(estimates[name], ddof=1) / math.sqrt(60)
-        assert abs(np.mean(estimates[name]) - truth) < 4 * error < 0.4 * abs(truth)
 
 
 def test_samples_and_expectations_may_be_vectors() -> None:
