@@ -49,7 +49,7 @@ def run(empty: Path, *words: object) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.slow(long=True)
 def test_the_wheel_of_the_sdist_has_every_source_and_works_by_itself(tmp_path: Path) -> None:
     copy, empty = shutil.copytree(CHECKOUT, tmp_path / "copy", ignore=left_out), tmp_path / "empty"
     sdist = build("sdist", copy, tmp_path)

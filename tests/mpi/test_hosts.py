@@ -157,7 +157,7 @@ def test_the_doctor_looks_at_every_host(three: tuple[list[str], Path]) -> None:
         assert line.startswith("ok ") and "on all 3 nodes" in line, line
 
 
-@pytest.mark.slow
+@pytest.mark.slow(long=True)
 def test_the_only_rank_of_a_host_hangs_and_its_stack_is_shown(three: tuple[list[str], Path], tmp_path: Path) -> None:
     names, folder = three
     settings = ("task.settings.how=hang", "task.settings.at=15", "task.settings.seconds=0.02")

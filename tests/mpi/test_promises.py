@@ -77,7 +77,7 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
     assert said <= 1 and said + stacks >= 1 and stacks < 3, errors[1]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(long=True)
 def test_a_rank_that_stands_still_in_an_exit_handler_ends_the_job_which_is_complete(tmp_path: Path) -> None:
     """The others wait for it in MPI_Finalize; a rank that only sleeps prints its own stack."""
     ways = ("stop at exit", "close at exit", "sleep at exit")
