@@ -72,8 +72,7 @@ class MamlEvaluator:
                 means.append(self._rollouts.evaluate(index[0], work.state.mean[0].copy(), *work.statistics, False))
         evaluated = time.perf_counter()
         before, width = LEADING + dim, LEADING + dim + len(work.state.observations)
-        packed = [row[:width] for pair in pairs for row in pair.rows()]
-        table = np.array(packed, np.float64).reshape(len(packed), width)
+        table = np.concatenate([np.empty((0, width)), *(pair.rows()[:, :width] for pair in pairs)])
         rows = np.vstack([table[:, :before], pack(means, dim, 1)])
         sums = np.column_stack([table[:, 0], table[:, before:]])
         outcomes, of_mean = gather(rows, sums[sums[:, 1] > 0], wanted, work, self._ranks)

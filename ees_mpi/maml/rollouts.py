@@ -119,15 +119,15 @@ class Pairs:
         index: list[int] = np.array(self.index)[places].tolist()
         return Pairs(index, self.before[places], self.after[places])
 
-    def rows(self) -> list[list[float]]:
+    def rows(self) -> Floats:
         """Return a row for each task: index, valid, length, fitness, behaviour, observation sums."""
         before, after = self.before, self.after
         usable = before.usable & after.usable
         length = before.length.sum(1) + after.length.sum(1)
         sums = torch.where(usable[:, None], before.sums + after.sums, 0.0)
-        columns = [usable, length, after.total, *after.final.mean(1).T, *sums.T]
-        rows = torch.stack([column.double() for column in columns], 1).tolist()
-        return [[index, *row] for index, row in zip(self.index, rows, strict=True)]
+        index = torch.tensor(self.index, device=length.device)
+        columns = [index, usable, length, after.total, *after.final.mean(1).T, *sums.T]
+        return torch.stack([column.double() for column in columns], 1).cpu().numpy()
 
 
 def maml_of(config: Config) -> MamlSettings:

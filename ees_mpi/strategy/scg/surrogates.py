@@ -42,22 +42,6 @@ def maxent(behaviors: Tensor, fitness: Tensor, ratios: Tensor, bandwidth: Bandwi
     return estimate(expect(-apply(torch.log, density), over=z))
 
 
-def repeatable(behaviors: Tensor, fitness: Tensor, ratios: Tensor, common: bool = False) -> Tensor:
-    """Return sum_j E_z[(B_j(z, s) - m_j)(B_j(z, s') - m_j)], with m_j = E_z'[B_j(z', s)]; behaviors: [N, K, B].
-
-    The mean over all pairs of different starts. common: all individuals have the same starts, and each its own m_j
-    """
-    z = individuals(behaviors, ratios)
-    other = z.twin("z'")
-    mean = expect(other if common else apply(lambda b: b.mean(0, keepdim=True), other), over=other)
-    return estimate(expect(apply(_products, z - mean), over=z))
-
-
-def _products(b: Tensor) -> Tensor:
-    """Return the mean product of two different rows of [K, B], summed over the components."""
-    return ((b.sum(0) ** 2).sum() - (b**2).sum()) / (len(b) * (len(b) - 1))
-
-
 def individuals(values: Tensor, ratios: Tensor) -> Stochastic:
     """Return the population as a stochastic node: values [N, ...] of the individuals, and their likelihood ratios."""
     return Stochastic("z", values, ratios.log(), reference=torch.zeros_like(ratios))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 import ees_mpi
 from ees_mpi.arrays import Floats
@@ -10,7 +9,6 @@ from ees_mpi.config import load
 from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.strategy.objectives.repeatable import Repeatable, standardised
-from ees_mpi.strategy.scg import surrogates
 
 NOISE = {"noise": {"size": 200_000}}
 
@@ -45,11 +43,6 @@ def test_weights_are_the_derivative_of_the_covariance_between_starts(starts: int
     moved = [[covariance(np.ones(len(b)) + sign * step * row) for row in np.eye(len(b))] for sign in (1, -1)]
     numerical = (np.array(moved[0]) - np.array(moved[1])) / (2 * step)
     np.testing.assert_allclose(closed, given.centred(numerical), atol=1e-8)
-    ratios = torch.ones(given.size, dtype=torch.float64, requires_grad=True)
-    value = surrogates.repeatable(torch.tensor(b), torch.zeros(given.size), ratios, common)
-    (gradient,) = torch.autograd.grad(value, ratios)
-    np.testing.assert_allclose(given.centred(gradient.numpy()), closed, rtol=1e-10, atol=1e-12)
-    assert value.item() == pytest.approx(covariance(np.ones(len(b))))
 
 
 def test_one_start_is_refused() -> None:
@@ -59,19 +52,18 @@ def test_one_start_is_refused() -> None:
     config.method.check(config.task, config.population)
 
 
-def luck_over_skill(objective: str, rollouts: int, seed: int) -> float:
+def luck_over_skill(objective: str) -> float:
     """Return y^2 / x^2 after some generations from x = y = 1; the behaviour is x^2 + 2 y^2 xi, xi = +1 or -1."""
-    about = {"size": 1000 // rollouts, "std": 0.5, "seed": seed, "rollouts": rollouts, "starts": "own"}
+    about = {"size": 500, "std": 0.5, "seed": 0, "rollouts": 2, "starts": "own"}
     ascent = {"name": "ascent", "lr": 0.1}
     with ees_mpi.Strategy(np.ones(2), objective, optimizer=ascent, config=NOISE, **about) as es:
         for _ in range(60):
             x, y = es.ask().T[:, :, None]
             behavior = x**2 + 2 * y**2 * np.where(es.seeds % 2, 1.0, -1.0)
-            es.tell(behavior if rollouts > 1 else behavior[:, 0])
+            es.tell(behavior)
         return float(es.mean[1] ** 2 / es.mean[0] ** 2)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_maxvar_climbs_luck_and_repeatable_climbs_skill(seed: int) -> None:
-    assert luck_over_skill("maxvar", 2, seed) > 2
-    assert luck_over_skill("repeatable", 2, seed) < 0.5
+def test_maxvar_climbs_luck_and_repeatable_climbs_skill() -> None:
+    assert luck_over_skill("maxvar") > 2
+    assert luck_over_skill("repeatable") < 0.5
