@@ -23,7 +23,7 @@ def test_the_logged_entropy_rises_with_a_wide_kernel_while_fewer_cells_are_cover
     monkeypatch.syspath_prepend(inside)
     ends = {}
     for width in (1.0, "scott"):
-        settings = {"objective.bandwidth": width, "run.generations": 46}
+        settings = {"objective.bandwidth": width, "run.generations": 31}
         with ees_mpi.train("box.toml", inside / f"{width}.h5", settings=settings, seed=0) as run:
             scale = scales([run], cell=0.2)[0]
             curves = {name: series(run, name, scale) for name in ("entropy", "entropy_fixed", "coverage")}

@@ -42,7 +42,7 @@ def by_differences(moments: list[int]) -> list[float]:
     return [(variance(mu + step) - variance(mu - step)) / 2e-4 for step in steps]
 
 
-def estimates(moments: list[int], batches: int = 60, count: int = 4000) -> dict[str, tuple[Tensor, Tensor]]:
+def estimates(moments: list[int], batches: int = 40, count: int = 4000) -> dict[str, tuple[Tensor, Tensor]]:
     """Return mean and standard error of each gradient; "printed": only the last action counts, as in the paper."""
     generator, found = torch.Generator().manual_seed(0), {name: [] for name in (program.ES, program.POLICY, "printed")}
     mu = torch.tensor(MU, dtype=torch.float64, requires_grad=True)

@@ -54,7 +54,7 @@ def test_every_figure_is_drawn_and_saved_whole(zoo: Zoo, folder: Path, name: str
     assert draw(name, paths, FigureRequest(out)) == out and not list(folder.glob("*.new"))
     picture = imread(out)
     assert picture.shape[1] <= 7.2 * 200 and picture[..., :3].std() > 0.01
-    if name == "mixture":
+    if name == "interference":
         said = ees("figure", name, *paths, "-o", "page.pdf")
         assert said.returncode == 0 and said.stdout == "page.pdf\n", said.stderr
         assert Path("page.pdf").read_bytes().startswith(b"%PDF")
