@@ -6,7 +6,6 @@ import pickle
 import signal
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import NoReturn, TypeVar
 
 from ees_mpi import machine
 from ees_mpi.errors import EesError, LaunchError, PluginError, collective
-from ees_mpi.ranks import process
+from ees_mpi.ranks import absent, process
 from ees_mpi.ranks.process import launched
 from ees_mpi.ranks.serial import Ranks
 from ees_mpi.terminal import say_on_stderr, tell
@@ -33,16 +32,19 @@ def connect(from_python: bool = False) -> Ranks:
     processes, rank, launcher = launched()
     if not processes:
         return Ranks(limited=not from_python)
+    if os.environ.get("OMPI_MCA_mpi_ft_enable") == "1":
+        words = "mpirun --with-ft ulfm: the ranks would wait for one that has died; leave this option out"
+        raise collective(LaunchError(words))
     # Must be set before MPI loads: no UCX messages about windows, and no busy waiting if ranks outnumber cores.
     os.environ.setdefault("OMPI_MCA_osc", "^ucx")
     os.environ.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
     os.environ.setdefault("MPI4PY_RC_THREAD_LEVEL", "serialized")  # "multiple", the default, locks in every call
     minutes = process.begin_start()
     try:
-        speaks = not rank and not from_python  # no fork of a user's threads
         # A rank that has not come by then prints its stack before; the stack of one that waits says nothing.
-        process.arm(60 * minutes + process.patience(rank), os.open(os.devnull, os.O_WRONLY) if speaks else 2)
-        with _told_if_late(minutes) if speaks else contextlib.nullcontext():
+        where = 2 if from_python else os.open(os.devnull, os.O_WRONLY)
+        process.arm(60 * minutes + process.patience(rank), where)
+        with contextlib.nullcontext() if from_python else absent.named_absent(minutes):  # no fork of a user's threads
             from ees_mpi.ranks import mpi  # starts MPI, which waits for all ranks
     except (ImportError, RuntimeError) as error:
         process.disarm()
@@ -61,29 +63,6 @@ def connect(from_python: bool = False) -> Ranks:
         process.disarm()
         raise collective(LaunchError(_wrong_launcher(processes, launcher, world.library)))
     return world
-
-
-@contextmanager
-def _told_if_late(minutes: float) -> Iterator[None]:
-    """Print a sentence if MPI takes longer to start in a block.
-
-    A rank that waits in MPI_Init cannot run Python: MPI has no time limit, and mpi4py holds Python's lock. So a child
-    waits beside it.
-    """
-    child = os.fork()
-    if not child:
-        process.die_with_parent()
-        time.sleep(60 * minutes)
-        say_on_stderr(
-            f"ees-mpi: MPI has not started on all {launched()[0]} ranks within {minutes:g} minutes: a rank is stopped "
-            f"or missing, or the nodes do not reach each other. {process.START_MINUTES} sets another limit\n"
-        )
-        os._exit(0)
-    try:
-        yield
-    finally:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
 
 
 def _wrong_launcher(processes: int, launcher: str, library: str) -> str:

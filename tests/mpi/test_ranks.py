@@ -61,3 +61,5 @@ def test_doctor_finds_two_ranks_well_and_names_what_a_killed_run_left() -> None:
         done = ees("doctor", ranks=2)
     assert done.returncode == 0 and "bad " not in done.stdout and doctor.DIGEST in done.stdout, done.stdout
     assert left.name in done.stdout.partition("left behind")[2].partition("\n")[0]
+    alone = ees("doctor", "--run", ranks=3)
+    assert alone.returncode == 0 and doctor.DIGEST in alone.stdout and "MPI" not in alone.stdout, alone.stdout

@@ -14,6 +14,9 @@ These estimates have no bias, so that a variance near 0 may come out below 0. Se
 import math
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ees_mpi.analysis.labels import label, stds
 from ees_mpi.analysis.numbers.selection import sample_of
 from ees_mpi.analysis.numbers.tables import columns, number
@@ -25,6 +28,7 @@ from ees_mpi.run.file import Run
 from ees_mpi.spread import best_elsewhere, distance, share, variances
 
 CONFIDENCE = 0.95
+SECTORS = 8  # of the plane
 
 
 def heritability(places: Floats) -> dict[str, float]:
@@ -39,8 +43,11 @@ def heritability(places: Floats) -> dict[str, float]:
 
 def of_places(places: Floats) -> dict[str, float]:
     """Return all numbers of final places [N, K, A]."""
-    of_single = {"distance_single": distance(places), "best_elsewhere": best_elsewhere(places, BEST)}
-    return heritability(places) | of_single
+    found = heritability(places)
+    found |= {"distance_single": distance(places), "best_elsewhere": best_elsewhere(places, BEST)}
+    if places.shape[2] <= 2:
+        found["kept"], found["all_kept"] = kept_side(places)
+    return found
 
 
 def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, share: float) -> tuple[float, float]:
@@ -60,6 +67,24 @@ def interval(n: int, k: int, of_rows: float, of_starts: float, rest: float, shar
     low = n * (of_rows - below * rest) / (below * others + n * of_rows)
     high = n * (above * of_rows - rest) / (others + n * above * of_rows)
     return float(low), float(high)
+
+
+def kept_side(places: Floats) -> tuple[float, float]:
+    """Return how well mutations [N, K, 1 or 2] keep their side, or their sector of eight in the plane.
+
+    The mean share of a mutation's rollouts that end on its most frequent side, and the share of mutations whose
+    rollouts all end on one side.
+    """
+    counts = np.stack([(sectors(places) == sector).sum(axis=1) for sector in range(SECTORS)], axis=1).max(axis=1)
+    return float(counts.mean() / places.shape[1]), float((counts == places.shape[1]).mean())
+
+
+def sectors(places: Floats) -> NDArray[np.int64]:
+    """Return the sector of each place [..., 1 or 2]: 0 right and 4 left on a line, 0 to 7 from +x on in the plane."""
+    if places.shape[-1] == 1:
+        return np.where(places[..., 0] < 0, SECTORS // 2, 0)
+    turns = np.arctan2(places[..., 1], places[..., 0]) / (2 * math.pi)
+    return np.floor(turns * SECTORS + 0.5).astype(np.int64) % SECTORS
 
 
 def measured_stds(run: Run) -> list[float]:

@@ -12,7 +12,7 @@ from support.small_runs import walk
 
 import ees_mpi
 from ees_mpi import open_run
-from ees_mpi.analysis.numbers.heritability import facts, heritability, sentence
+from ees_mpi.analysis.numbers.heritability import facts, heritability, kept_side, sentence
 from ees_mpi.arrays import Floats
 from ees_mpi.generation import Outcomes
 from ees_mpi.metrics import METRICS, Sample, Settings
@@ -59,6 +59,14 @@ def test_the_interval_covers_the_share_in_90_to_99_of_100_tries(share: float) ->
     rest = 1 - share
     found = [heritability(places(seed, (share, 0.2 * rest, 0.8 * rest))) for seed in range(100)]
     assert 90 <= sum(one["low"] <= share <= one["high"] for one in found) <= 99
+
+
+def test_sides_and_sectors_are_kept_or_not() -> None:
+    x = np.array([[1.0, 2, 3, 4], [-1, -2, -3, 4], [-1, -2, 3, 4]])[..., None]
+    assert kept_side(x) == pytest.approx(((1 + 0.75 + 0.5) / 3, 1 / 3))
+    angles = np.radians([[0, 20, -20, 10], [90, 80, 100, 180], [0, 90, 180, 270]])
+    plane = np.stack([np.cos(angles), np.sin(angles)], axis=2)
+    assert kept_side(plane) == pytest.approx(((1 + 0.75 + 0.25) / 3, 1 / 3))
 
 
 def test_the_best_of_40_is_chosen_from_one_start_and_scored_at_the_others() -> None:
@@ -112,7 +120,7 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
             best = again.pop("best_elsewhere"), row.pop("best_elsewhere")
             assert best[0] is None and np.isnan(best[1])  # fewer than 40 mutations
             assert row == pytest.approx({name: again[name] for name in row}) and again["best_of_40"] is None
-            assert {"heritable_share", "distance_single"} <= row.keys() and again["coverage"] > 0
+            assert {"heritable_share", "kept"} <= row.keys() and again["coverage"] > 0
         assert np.ptp(found["behavior_by_start"][1], axis=1).min() > 0
     rows = json.loads(done("metrics", tmp_path / "one.h5", "--all", "--json").stdout)
     assert [[row[name] for name in ("std", "heritable", "heritable_share")] for row in rows] == [
