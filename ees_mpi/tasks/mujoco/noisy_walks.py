@@ -52,7 +52,7 @@ class GpuNoisyWalks(GpuRobots):
     ) -> Walked:
         """Roll out policies [N, D] with action noise [N, R, T, A] times stds [N, A].
 
-        parameters, stds: on the device; sampled: [N, R]; statistics: mean and standard deviation of the observations
+        parameters, stds: tensors on any device; sampled: [N, R]; statistics: mean and std of the observations
         """
         with self.recorder.on_stream():
             self._load(parameters, stds, noise, statistics)
