@@ -1,4 +1,4 @@
-"""Tasks of a user: functions with invalid rollouts and with random starts, and a class with random first means."""
+"""Tasks of a user: functions with invalid rollouts and with random starts, a class with random first means; weights."""
 
 from typing import Any
 
@@ -62,3 +62,8 @@ def raises_in_a_call(z):
     if (z[:, 0] > 0.15).any() and len(z) < 64:
         raise ValueError("too far")
     return z
+
+
+def outermost(behaviors, fitness, power=4.0):
+    """Return weights of an objective: a power of the distance from the mean behaviour."""
+    return np.linalg.norm(behaviors, axis=1) ** power

@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from support.outcomes import outcomes
+from support.own_functions import outermost  # noqa: F401  by its name; ranks import it without torch
 from support.program import TINY, done, info, sets, train
 from support.small_runs import trained
 from torch import Tensor
@@ -33,10 +34,6 @@ def distance_variance(behaviors: Tensor, fitness: Tensor, ratios: Tensor, power:
     distance = behaviors.norm(dim=1)
     mean = (ratios * distance).mean()
     return (ratios * (distance - mean).abs() ** power).mean()
-
-
-def outermost(behaviors: Array, fitness: Array, power: float = 4.0) -> Array:
-    return np.asarray(np.linalg.norm(behaviors, axis=1) ** power)
 
 
 def in_both(behaviors: Any, fitness: Any, ratios: Any = 1) -> Any:
@@ -235,7 +232,7 @@ def test_each_own_part_of_a_blend_has_its_value() -> None:
 
 @pytest.mark.standing_ranks
 def test_the_same_bits_on_two_ranks_also_as_a_part_of_a_blend(tmp_path: Path) -> None:
-    part = f'{{name="weights", function="{__name__}:outermost", share=1.0}}'
+    part = '{name="weights", function="support.own_functions:outermost", share=1.0}'
     blend = f'objective.parts=[{{name="maxvar", share=1.0}}, {part}]'
     words = ("train", "interference-maxvar", *sets(*TINY, "objective.name=blend", blend))
     digests = set()
