@@ -29,6 +29,7 @@ from ees_mpi.spread import best_elsewhere, distance, share, variances
 
 CONFIDENCE = 0.95
 SECTORS = 8  # of the plane
+PLACED = ("distance_single", "best_elsewhere", "kept", "all_kept")  # numbers of behaviours that are places
 
 
 def heritability(places: Floats) -> dict[str, float]:
@@ -104,8 +105,10 @@ def places_of(run: Run, row: int) -> Floats:
 
 def facts(run: Run) -> list[dict[str, Any]]:
     """Return the numbers of each std of a file of `ees-mpi measure --starts`."""
-    numbers = of_places if run.metric_settings.places else heritability
-    return [{"std": std, **numbers(places_of(run, row))} for row, std in enumerate(measured_stds(run))]
+    if run.metric_settings.places:
+        return [{"std": std, **of_places(places_of(run, row))} for row, std in enumerate(measured_stds(run))]
+    none = dict.fromkeys(PLACED, math.nan)
+    return [{"std": std, **heritability(places_of(run, row)), **none} for row, std in enumerate(measured_stds(run))]
 
 
 HEADS = {  # of the table; `--json` and the file have all numbers
