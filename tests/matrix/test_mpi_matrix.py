@@ -118,7 +118,7 @@ def test_the_launcher_accepts_the_bindings_of_the_job_scripts(library: Library, 
 
 def test_a_refused_command_line_ends_all_ranks(library: Library, tmp_path: Path) -> None:
     ended = library.run("train", "interference-maxent", "--nonsense", "--out", tmp_path / "run.h5", ranks=3)
-    assert ended.returncode == 2 and ended.stderr.count("there is no option --nonsense") == 1, ended.stderr
+    assert ended.returncode == 2 and ended.stderr.count("No such option") == 1, ended.stderr
 
 
 REFUSED = """import os, sys
