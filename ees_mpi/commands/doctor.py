@@ -258,12 +258,16 @@ def _folder(name: str, problem: str) -> Iterator[Finding]:
     if not name:
         yield "bad", "this folder", f"cannot be written: {problem}"
         return
-    with tempfile.TemporaryFile(dir=".") as file:
-        start = time.perf_counter()
-        for _ in range(10):
-            os.write(file.fileno(), b"x" * 4096)
-            os.fsync(file.fileno())
-        yield "ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder"
+    try:
+        with tempfile.TemporaryFile(dir=".") as file:
+            start = time.perf_counter()
+            for _ in range(10):
+                os.write(file.fileno(), b"x" * 4096)
+                os.fsync(file.fileno())
+            yield "ok", "fsync", f"{(time.perf_counter() - start) * 100:.2f} ms in this folder"
+    except OSError as error:  # of a full disk
+        yield "bad", "this folder", f"cannot be written: {error.strerror}"
+        return
     if problem:
         yield "note", "file locks", f"no locks: {problem}: a heartbeat is used instead"
 

@@ -1,6 +1,7 @@
 """The findings of the doctor, on nodes that were made up; tests/mpi and tests/matrix run it on ranks."""
 
 import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,15 @@ def test_a_lock_is_seen_where_the_file_system_passes_it_on(tmp_path: Path, monke
     monkeypatch.setattr(fcntl, "flock", refused)
     with doctor.locked_file(Ranks()) as (name, problem):
         assert name and problem == "Operation not supported"
+
+
+def test_a_full_disk_is_told_as_a_bad_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    assert list(doctor._folder("file", "")) == [("bad", "this folder", "cannot be written: No space left on device")]
 
 
 def test_the_type_of_a_file_system_is_that_of_the_nearest_mount(

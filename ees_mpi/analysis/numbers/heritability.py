@@ -105,10 +105,9 @@ def places_of(run: Run, row: int) -> Floats:
 
 def facts(run: Run) -> list[dict[str, Any]]:
     """Return the numbers of each std of a file of `ees-mpi measure --starts`."""
-    if run.metric_settings.places:
-        return [{"std": std, **of_places(places_of(run, row))} for row, std in enumerate(measured_stds(run))]
+    numbers = of_places if run.metric_settings.places else heritability
     none = dict.fromkeys(PLACED, math.nan)
-    return [{"std": std, **heritability(places_of(run, row)), **none} for row, std in enumerate(measured_stds(run))]
+    return [{"std": std, **none, **numbers(places_of(run, row))} for row, std in enumerate(measured_stds(run))]
 
 
 HEADS = {  # of the table; `--json` and the file have all numbers
