@@ -2,11 +2,10 @@
 """Print the work of the paper as commands, one per line: a list for bash, xargs or jobs/array.slurm.
 
     plan.py paper --scale 0.01 >paper.list       all trainings, adaptations and samples, in an order that works
-    plan.py sixth text                           the runs of plan6.md with the text's rules
+    plan.py sixth text --folder runs             the runs of plan6.md with the text's rules
     plan.py heritability four own                the arms `four` and `own` of docs/heritability.md
 
-plans.toml has the runs as data. Those of the sixth plan and of heritability have sizes of their own, and take no
-options.
+plans.toml has the runs as data. Those of the sixth plan and of heritability have sizes of their own.
 """
 
 import argparse
@@ -69,7 +68,8 @@ class Sizes:
         preset, settings = run.get("preset", ""), WORK["settings"]
         facts = {"seed": seed, "mujoco": "-mujoco" * (self.engine == "mujoco"), "name": run.get("name", preset)}
         facts["folder"] = "" if self.folder == Path() else f"{self.folder}/"
-        facts["file"] = "{folder}{name}{mujoco}-seed{seed}".format(**facts)
+        facts["run"] = "{name}{mujoco}-seed{seed}".format(**facts)
+        facts["file"] = "{folder}{run}".format(**facts)
         more = " ".join(settings.get(word, word) for word in run.get("words", "").split())
         several = {"{preset}": preset.split(), "{engine}": self.replica(preset), "{size}": self.size(preset)}
         several |= {"{words}": more.split()}
@@ -93,15 +93,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("plan", choices=PLANS)
     parser.add_argument("blocks", nargs="*", help="of the plan [all]")
-    paper = parser.add_argument_group("options of the paper")
-    paper.add_argument("--engine", choices=["bullet", "mujoco"], default="bullet", help="of the robots [bullet]")
-    paper.add_argument("--scale", type=float, default=1.0, help="of populations and generations, up to 1 [1]")
-    paper.add_argument("--seeds", type=int, default=12, help="of each algorithm; mixtures: half [12]")
-    paper.add_argument("--folder", type=Path, default=Path(), help="of all files [this one]")
+    parser.add_argument("--folder", type=Path, default=Path(), help="of all files [this one]")
+    group = parser.add_argument_group("options of the paper")
+    group.add_argument("--engine", choices=["bullet", "mujoco"], default="bullet", help="of the robots [bullet]")
+    group.add_argument("--scale", type=float, default=1.0, help="of populations and generations, up to 1 [1]")
+    group.add_argument("--seeds", type=int, default=12, help="of each algorithm; mixtures: half [12]")
     told = parser.parse_args()
     if not 0 < told.scale <= 1 or told.seeds < 1:
         parser.error("expected a scale above 0 and up to 1, and a number of seeds")
-    sizes = Sizes(told.engine, told.scale, told.seeds, told.folder) if told.plan == "paper" else FULL
+    paper = told.plan == "paper"
+    sizes = Sizes(told.engine, told.scale, told.seeds, told.folder) if paper else Sizes(folder=told.folder)
     try:
         say("\n".join(blocks(told.plan, told.blocks, sizes)))
     except EesError as error:
