@@ -21,7 +21,7 @@ sys.path.insert(0, str(JOBS))
 import scaling  # noqa: E402
 
 SCRIPTS = {  # the words of each, what it starts, and what goes back into the queue
-    "train.slurm": (("ant-maxent", "--out", "r.h5"), "ees-mpi train ant-maxent --out r.h5 --resume", "70"),
+    "train.slurm": (("ant-maxent", "-o", "r.h5"), "ees-mpi train ant-maxent -o r.h5 --resume", "70"),
     "array.slurm": (("list",), "ees-mpi train cheetah-es --set task.hidden=[4, 4] --out=r.h5 --resume", "60_2"),
 }
 LIST = "ees-mpi train other --out o.h5\nees-mpi train cheetah-es --set 'task.hidden=[4, 4]' --out=r.h5 --resume\n"

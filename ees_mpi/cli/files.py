@@ -136,7 +136,7 @@ def export(
 ) -> None:
     """Write a policy or the metrics of a run file for other programs.
 
-    `ees-mpi docs own_environment` has the lines of numpy that load a policy. Arrays: see `ees-mpi docs python`.
+    `ees-mpi docs tutorial` has the lines of numpy that load a policy. Arrays: see `ees-mpi docs python`.
     """
     given = {"--generation": generation, "--individual": individual, "--component": component}
     of_policy = [name for name, value in given.items() if value is not None]
@@ -272,7 +272,7 @@ def describe(file: Path) -> str:
         return text.partition('"# ')[2].partition("\\n")[0]
     lines = [line.strip('#" ') for line in text.splitlines() if not line.startswith("#!")]
     words = "\n".join(lines).strip().split("\n\n")[0].split()
-    ends = (number for number, word in enumerate(words, 1) if word[-1] in ".:;")
+    ends = (number for number, word in enumerate(words, 1) if word[-1] in ".:;?")
     return " ".join(words[: next(ends, 12)]).rstrip(".:;")
 
 
@@ -305,6 +305,6 @@ def jobs(
     """List the job scripts and the examples, or copy them."""
     if folder is None:
         for file in job_files():
-            echo(f"{file.relative_to(JOBS)!s:28} {describe(file)}")
+            echo(f"{file.relative_to(JOBS)!s:30} {describe(file)}")
         return
     echo(f"{folder}: {len(copy_jobs(folder))} files; begin with README.md")

@@ -131,8 +131,7 @@ def cli(context: click.Context) -> None:
 
     The commands of Run, and `signal`, `verify` and `doctor`, work under mpirun, too.
     Exit codes: 0 done; 2 wrong command line or config; 3 the run file cannot be used; 75 a training was
-    interrupted, `resume` continues it; any other code is a failure. After Ctrl-C under mpirun, the shell sees
-    mpirun's own code, such as 1, and `resume` continues the training, too.
+    interrupted, `resume` continues it; any other code is a failure.
     """
     if context.invoked_subcommand not in ("train", "resume"):  # these two save their state first
         ranks.act_on_stops()

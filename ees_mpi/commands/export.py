@@ -1,6 +1,6 @@
 """`ees-mpi export`: write a policy or the metrics of a run for other programs; arrays: `run.to_xarray()`.
 
-`--policy`: an npz with the layers and the normaliser; docs/own_environment.md has the lines of numpy that load it.
+`--policy`: an npz with the layers and the normaliser; docs/tutorial.md has the lines of numpy that load it.
 `train --from` and `sample` also start from it: it has the config of the run and the exact observation sums. `--csv`:
 the metrics as a table, one row per generation.
 """

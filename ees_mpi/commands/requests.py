@@ -30,7 +30,7 @@ PolicyArgument = Annotated[
 RunArguments = Annotated[Sequence[Path], Option("", RUN_FILE, "RUN.h5 ...")]
 SourceArgument = Annotated[str, Option("", kinds.PRESET, "PRESET|FILE.toml")]
 Changes = Mapping[str, Any] | None
-KEYS = 'Set a key of the config; repeatable. In Python: {"population.std": 0.05, "run.seed": 3}.'
+KEYS = "Set a key of the config, such as population.std=0.05; repeatable."
 KeyChanges = Annotated[Changes, Option(KEYS, SETTINGS, "--set KEY=VALUE", many=True)]
 EngineChanges = Annotated[
     Changes, Option("Evaluate with another task.engine or task.device.", SETTINGS, "--set KEY=VALUE", many=True)

@@ -4,7 +4,6 @@ import csv
 import os
 import re
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,14 @@ from ees_mpi.generation import mean_std
 from ees_mpi.policies import MLP
 from ees_mpi.tasks.gymnasium import task as task_module
 
-PAGE = (CHECKOUT / "ees_mpi" / "docs" / "own_environment.md").read_text(encoding="utf-8")
+PAGE = (CHECKOUT / "ees_mpi" / "docs" / "tutorial.md").read_text(encoding="utf-8")
 
 
 def loaded(policy: Path) -> Callable[[Any], Any]:
     """Return the policy of a file, by the lines of the page."""
-    lines = re.findall(r"^    def load\(path\):\n.*?^        return act$", PAGE, re.DOTALL | re.MULTILINE)[0]
+    lines = re.findall(r"^def load\(path\):\n.*?^    return act$", PAGE, re.DOTALL | re.MULTILINE)[0]
     names: dict[str, Any] = {"np": np}
-    exec(textwrap.dedent(lines), names)
+    exec(lines, names)
     return names["load"](policy)  # type: ignore[no-any-return]
 
 

@@ -239,7 +239,7 @@ def _set_limits(panel: style.Axes, name: str) -> None:
         more = max(0.0, 1.0 - (high - low)) / 2
         panel.set_ylim(low - more, high + more)
     else:
-        panel.set_ylim(0, high if high > 0 else 1)
+        panel.set_ylim(0, 1.04 * high if high > 0 else 1)
     if name == "coverage":
         style.whole_numbers(panel.yaxis)
 

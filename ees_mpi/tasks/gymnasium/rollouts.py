@@ -64,7 +64,7 @@ def make(env: str, settings: dict[str, Any], **more: Any) -> Any:
     except gymnasium.error.UnregisteredEnv as error:
         hint = f"An environment of your own or of another package needs its module in front: module:{env}"
         if ":" in env:
-            hint = f"The module {env.partition(':')[0]} was imported and does not register it"
+            hint = f"The module {env.partition(':')[0]} was imported and does not register it (gymnasium.register)"
         raise ConfigError(f"task.env {env!r}: {error} {hint}") from None
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         if "render_mode" in more and "render_mode" in str(error):  # of an environment without this argument
