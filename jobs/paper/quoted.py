@@ -56,7 +56,7 @@ def plan6(rows: Sequence[Row]) -> Numbers:
         found[f"{key}.there"] = sum(map(claims.has_both if robot == "cheetah" else claims.has_ring, runs))
         found |= limits(f"{key}.directions", column(runs, "directions_last"))
         found |= limits(f"{key}.distance", column(runs, claims.DISTANCE))
-    return found
+    return found | {"released.planned": len(select(rows, block="sixth-released"))}
 
 
 def swaps(rows: Sequence[Row]) -> Numbers:
