@@ -68,7 +68,8 @@ def make(env: str, settings: dict[str, Any], **more: Any) -> Any:
         raise ConfigError(f"task.env {env!r}: {error} {hint}") from None
     except (gymnasium.error.Error, ImportError, TypeError) as error:
         if "render_mode" in more and "render_mode" in str(error):  # of an environment without this argument
-            raise ConfigError(f"task.env {env!r} cannot be drawn: it takes no render_mode") from None
+            hint = "it takes no render_mode; `replay --together` draws its places"
+            raise ConfigError(f"task.env {env!r} cannot be drawn: {hint}") from None
         raise ConfigError(f"task.env {env!r} cannot be made: {error}") from None
     except (Exception, SystemExit) as error:
         if isinstance(error, AttributeError) and "render_mode" in more:
