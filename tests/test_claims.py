@@ -98,9 +98,9 @@ def test_a_claim_of_several_tests_needs_all_of_them_with_holms_correction() -> N
 
 
 def test_six_runs_are_decided_where_an_earlier_plan_had_a_rule_for_them() -> None:
-    six = [{}] * 6
-    assert claims.planned("", "", REPRODUCED, "text", six, six) == Answer("", "", REPRODUCED, claims.FIRST)
-    assert claims.planned("", "", REPRODUCED, "released", six, six) == Answer("", "", OPEN, "6 of 12 runs")
+    text, released = ([{"rules": rules, "seed": "5"}] * 6 for rules in ("text", "released"))
+    assert claims.decided("", "", REPRODUCED, text, text) == Answer("", "", REPRODUCED, claims.FIRST)
+    assert claims.decided("", "", REPRODUCED, released, released) == Answer("", "", OPEN, "6 of 12 runs")
     for there, expected in ((6, REPRODUCED), (5, REPRODUCED), (3, OPEN), (2, NOT_REPRODUCED)):
         even = {"evenness": [0.34] * there + [0.3] * (6 - there)}
         found = arms("ant", 6, maxvar=even, maxent=even)
@@ -139,3 +139,88 @@ def test_an_arm_has_the_runs_of_the_plan_once_they_are_no_fewer_than_earlier_one
     arm = ("text", "ant", "MaxEnt")
     assert [row["seed"] for row in claims.arms_of(rows)[arm]] == ["20", "21"]
     assert [row["seed"] for row in claims.arms_of(rows[:-1])[arm]] == ["6", "7"]
+
+
+def made_up(count: int, first_seed: int = 20, **facts: Any) -> list[endpoints.Row]:
+    """Return rows of runs; a number is that of all of them, with a little spread."""
+    usual = {"robot": "cheetah", "rules": "text", "changed": "", "kind": "training", "direction": "", "start": "random"}
+    usual |= {**endpoints.PAPERS_ROBOTS, "generations": "100", "components": "1", "first_steps": "full", "std": "0.02"}
+    rows = []
+    for k in range(count):
+        numbers = {name: f"{v * (1 + 0.01 * k)}" if isinstance(v, float) else v for name, v in facts.items()}
+        rows.append({**usual, "run": f"r{k}", "seed": f"{first_seed + k}", **numbers})
+    return rows
+
+
+def adapted(name: str, count: int, other: float, own: float | None, **facts: Any) -> list[endpoints.Row]:
+    """Return runs with these distances after adaptation, to the left as to the right."""
+    best = {f"adapt_{way}_best": "" if own is None else own for way in ("left", "right")}
+    return made_up(count, algorithm=name, adapt_left=other, adapt_right=other, **best, **facts)
+
+
+@pytest.mark.parametrize(("other", "expected"), [(10.0, NOT_REPRODUCED), (50.0, OPEN)])
+def test_short_runs_of_maml_can_only_speak_against_a_claim(other: float, expected: str) -> None:
+    rows = adapted("MaxEnt", 12, other, 40.0) + adapted("MaxVar", 12, other / 2, 20.0)
+    rows += adapted("MAML", 6, 30.0, None, first_seed=0, generations="375")
+    assert claims.adaptation(rows, "text", "MAML")[0].verdict == expected
+    (only,) = claims.adaptation(rows, "text", "MAML")
+    assert only.about == "other starts" and only.limit == "6 runs of MAML, three tenths of the steps"
+    assert [each.verdict for each in claims.adaptation(rows, "text", "MaxVar")] == [REPRODUCED] * 2
+
+
+def test_both_readings_of_an_evaluation_have_a_verdict_where_maml_has_all_of_its_steps() -> None:
+    rows = adapted("MaxEnt", 12, 10.0, 40.0) + adapted("MaxVar", 12, 10.0, 20.0)
+    rows += adapted("MAML", 6, 10.0, None, first_seed=0, generations="375")
+    long = adapted("MAML", 6, 30.0, 30.0, first_seed=120, generations="1250")
+    answers = claims.adaptation(rows + long, "text", "MAML")
+    assert [(each.about, each.verdict) for each in answers] == [
+        ("other starts", NOT_REPRODUCED),
+        ("own start", REPRODUCED),
+    ]
+    assert {each.limit for each in answers} == {"6 runs of MAML"}
+    assert "three tenths" in claims.adaptation(rows + long[:5], "text", "MAML")[0].limit
+    few = [row for row in rows if row["algorithm"] == "MAML" or int(row["seed"]) < 31]
+    assert claims.adaptation(few, "text", "MaxVar")[0].limit == "11 of 12 runs"
+
+
+def test_mutations_end_further_and_vary_more_if_all_eight_tests_say_so() -> None:
+    facts: dict[str, Any] = {"kind": "sample", "population": "1000"}
+    maml = [
+        row
+        for std in claims.STDS
+        for row in made_up(6, 120, algorithm="MAML", distance_last=20.0, distance_variance_last=100.0, **facts, std=std)
+    ]
+    for variance, expected in ((150.0, REPRODUCED), (100.0, OPEN), (50.0, NOT_REPRODUCED)):
+        ours = [
+            row
+            for name in claims.OURS
+            for row in made_up(12, algorithm=name, distance_last=30.0, distance_variance_last=variance, **facts)
+        ]
+        (found,) = claims.offspring(maml + ours, "text")
+        assert (found.verdict, found.limit) == (expected, "6 runs of MAML")
+
+
+def test_a_head_start_is_over_the_first_updates_of_the_runs_of_standard_es() -> None:
+    ant: dict[str, Any] = {"robot": "ant", "x_5": 1.0, "x_10": 2.0, "x_20": 5.0}
+    rows = made_up(12, algorithm="standard ES", **ant)
+    trained: dict[str, Any] = {**ant, "algorithm": "standard ES", "kind": "seeding", "x_20": 9.0}
+    for x, expected in ((2.0, REPRODUCED), (1.0, OPEN), (0.5, NOT_REPRODUCED)):
+        those = [row for name in claims.OURS for row in made_up(12, start=name, **{**trained, "x_5": x, "x_10": 3.0})]
+        answers = claims.seeding(rows + those, "text")
+        assert [(each.about, each.verdict, each.limit) for each in answers] == [
+            (name, expected, "") for name in claims.OURS
+        ]
+
+
+def test_components_specialize_if_five_of_six_do_so_away_from_the_start() -> None:
+    facts: dict[str, Any] = {"robot": "ant", "algorithm": "MaxEnt", "coverage_last_10": 300.0}
+    alone = made_up(12, **facts)
+    for there, expected in ((6, REPRODUCED), (5, REPRODUCED), (4, OPEN), (2, NOT_REPRODUCED)):
+        both = made_up(there, kind="mixture", specialization_last=0.6, slower_last=6.0, **facts)
+        both += made_up(6 - there, 20 + there, kind="mixture", specialization_last=0.6, slower_last=3.0, **facts)
+        (found,) = claims.specialization(alone + both)
+        assert (found.about, found.verdict) == ("MaxEnt, two random means", expected)
+        assert claims.coverage(alone + both)[0].verdict == REPRODUCED  # alike
+    assert claims.specialization(alone + both[:5])[0].limit == "5 of 6 runs"
+    wide = [{**row, "coverage_last_10": f"{3 * float(row['coverage_last_10'])}"} for row in both]
+    assert claims.coverage(alone + wide)[0].verdict == NOT_REPRODUCED

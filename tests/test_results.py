@@ -1,5 +1,6 @@
 """The page on results shows the numbers of jobs/paper/results/, which are those of its HDF5 files."""
 
+import dataclasses
 import hashlib
 import json
 import re
@@ -15,6 +16,7 @@ from support.program import CHECKOUT, done, needs_results
 
 sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each other by name
 
+import blocks
 import endpoints
 import results
 import results_figures
@@ -152,6 +154,40 @@ def test_every_policy_of_the_shelf_has_a_card_with_its_hashes_and_numbers(rows: 
         said += [f"{way} {float(home[f'adapt_{way}']):.1f}" for way in ("left", "right") if home[f"adapt_{way}"]]
         assert not [each for each in said if each not in card] and not re.search(r"[\"' ]/\w+/", about), path.name
         assert re.search(rf"\[{path.stem}\]\({path.stem}.md\) .*{distance}", listed)
+
+
+def test_a_block_takes_the_adaptations_of_its_runs_and_gives_their_means(tmp_path: Path) -> None:
+    name, block = "cheetah-maxent-mujoco-seed25", tmp_path / "sixth.h5"
+    (run,) = (run for run in blocks.read_block(RESULTS / "sixth.h5") if run.name == name)
+    blocks.write_block(block, [dataclasses.replace(run, last=run.last[:2], component=run.component[:2])])
+    small = tmp_path / "sixth"
+    (small / "adaptations").mkdir(parents=True)
+    (small / "more").mkdir()
+    about = {"config": run.toml, "kind": "study", "sessions": run.about["sessions"], "started_from": "", "note": ""}
+    about |= {"generations": 1, "state_sha256": "0"}
+    (small / "more" / "run.json").write_text(json.dumps(about))
+    (small / "more" / "metrics.csv").write_text("generation,seconds_clock,distance_mean\n0,1,2\n")
+    np.savez(small / "more" / "behaviors.npz", behavior=[[1.0], [-2.0]], parent=[0, 0])
+    left = {"method": "mutation", "evaluations/fitness": [3.0, 4.0], "mutations/fitness": [5.0, 6.0]}
+    (small / "adaptations" / f"{name}-adapt-left.json").write_text(json.dumps(left))
+    right = small / "adaptations" / f"{name}-adapt-right"  # as of MAML, which has no mutations
+    right.with_suffix(".json").write_text(json.dumps({"method": "gradient", "evaluations/fitness": [-1.0]}))
+    right.with_name(f"{right.name}-own").mkdir()
+    np.savez(right.with_name(f"{right.name}-own") / "behaviors.npz", behavior=[[7.0], [7.0]])
+    results.pack([small], tmp_path, means=True)
+    kept = {each.name: each for each in blocks.read_block(block)}
+    found = endpoints.adaptations(kept[name])
+    assert found == {"adapt_left": 3.5, "adapt_left_wanted": 2, "adapt_left_best": 6.0} | {
+        "adapt_right": -1.0,
+        "adapt_right_wanted": 0,
+        "adapt_right_best": 7.0,
+    }
+    assert [*kept] == [name, "more"] and not kept["more"].evaluations
+    results.unpack(block, tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "more" / "run.json").read_text()) == {"generations": 1}
+    with np.load(tmp_path / "out" / name / "policy.npz") as policy:
+        assert np.array_equal(policy["layer0"], run.policy["layer0"])
+    assert len([*(tmp_path / "out").rglob("*.json")]) == 4 and len([*(tmp_path / "out").rglob("*.npz")]) == 1
 
 
 @pytest.mark.parametrize("name", ["cheetah-maxent-released-seed7", "ant-maxent-text-seed24"])

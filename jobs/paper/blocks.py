@@ -6,13 +6,14 @@
 The axis `run` has the runs by name. Metrics are [run, generation]. `last_position` [run, individual, axis] has up to
 1,000 offspring of the last generation, `last_component` their means in a mixture.
 `mutations` and `evaluations` [run, direction, number] are of few-shot adaptation: distances in the wanted direction.
-`policies/RUN` has the arrays of a trained mean, if the block keeps it: `results.py policy RUN OUT.npz` writes it.
+`policies/RUN` has the arrays of a trained mean, if the block keeps it: `results.py unpack` writes it.
 `by_start/NAME` [mutation, start, axis] has the raw places of a measurement (`measure --starts`) as float16; places.py
 computes its variances.
 `config` has the config of each run as TOML, `about` the rest as JSON: digest, sessions, machine, what it started from.
 
 A block is made from folders of small files, one for each run: run.json, metrics.csv, behaviors.npz, perhaps
-policy.npz and by_start.npz, and adaptations/NAME-adapt-left.json beside them.
+policy.npz and by_start.npz, and adaptations/NAME-adapt-left.json beside them. Of MAML, whose policy is adapted without
+mutations, adaptations/NAME-adapt-left-own/ has a sample of it (of no width) from the start of the training.
 """
 
 import csv
@@ -20,7 +21,7 @@ import json
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class KeptRun:
     metrics: dict[str, Floats]  # [generation]
     last: Floats  # [n, axes]: final positions of some offspring of the last generation
     component: NDArray[np.int8]  # [n]: the mean that each of them perturbs
-    mutations: dict[str, Floats] = field(default_factory=dict)  # by direction: distances of all mutations
+    mutations: dict[str, Floats] = field(default_factory=dict)  # by direction: distances of all; of MAML's one policy
     evaluations: dict[str, Floats] = field(default_factory=dict)  # distances of the best one from other starts
     policy: dict[str, Any] = field(default_factory=dict)  # the arrays of its policy.npz: the trained mean
 
@@ -82,10 +83,8 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
     axes = last.shape[1] // max(len(config["task"].get("behavior_steps", [])), 1)
     last = last[:, -axes:]  # positions of earlier steps are in front
     chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
-    adaptations = {way: adaptation(folder, way) for way in WAYS}
-    about["metrics"] = sorted(metrics)
-    about["adaptations"] = {way: facts for way, (facts, *_) in adaptations.items() if facts}
-    return KeptRun(
+    about |= {"metrics": sorted(metrics), "adaptations": {}}
+    run = KeptRun(
         name=folder.name,
         config=config,
         toml=toml,
@@ -93,10 +92,19 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
         metrics=metrics,
         last=last[chosen],
         component=component[chosen],
-        mutations={way: each[1] for way, each in adaptations.items() if each[0]},
-        evaluations={way: each[2] for way, each in adaptations.items() if each[0]},
         policy=dict(np.load(folder / "policy.npz")) if means and (folder / "policy.npz").exists() else {},
     )
+    return with_adaptations(run, folder)
+
+
+def with_adaptations(run: KeptRun, folder: Path) -> KeptRun:
+    """Return a run with the adaptations that lie beside its folder, or with those that it has."""
+    found = {way: each for way in WAYS if (each := adaptation(folder, way))[0]}
+    if not found:
+        return run
+    about = {**run.about, "adaptations": {way: facts for way, (facts, *_) in found.items()}}
+    mutations, evaluations = ({way: each[place] for way, each in found.items()} for place in (1, 2))
+    return replace(run, about=about, mutations=mutations, evaluations=evaluations)
 
 
 def _table(path: Path) -> dict[str, Floats]:
@@ -112,8 +120,11 @@ def adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:
     path = folder.parent / "adaptations" / f"{name}-adapt-{way}.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     facts = {key: found[key] for key in found if "/" not in key and key not in ("config", "format")}
-    rows = [np.array(found.get(f"{name}/fitness", []), np.float64) for name in ("mutations", "evaluations")]
-    return facts, rows[0], rows[1]
+    mutations, evaluations = (np.array(found.get(f"{name}/fitness", [])) for name in ("mutations", "evaluations"))
+    own = path.parent / f"{path.stem}-own" / "behaviors.npz"
+    if own.exists():
+        mutations = np.load(own)["behavior"][:1, -1] * (1 if way == "right" else -1)
+    return facts, mutations, evaluations
 
 
 def rounded(values: Floats, mantissa: int = POSITION) -> NDArray[np.float32]:

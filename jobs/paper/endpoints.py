@@ -6,8 +6,9 @@ cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for t
 the mean over generations 90 to 99, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
 `side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of distances of eight
 sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring has reached;
-`correlation_last` is that of x and y, of the kept offspring if the block has no other. The blocks have all metrics of
-every generation.
+`correlation_last` is that of x and y, of the kept offspring if the block has no other; `slower_last` the smaller of the
+mean distances of the two components of a mixture, of the kept offspring. The blocks have all metrics of every
+generation.
 """
 
 import csv
@@ -32,6 +33,7 @@ ALGORITHMS = {
     "repeatable": "repeatable",
 }
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
+PLANNED = 20  # the first seed of the sixth plan
 WINDOW = slice(90, 100)  # generations of endpoints
 MEASURES = {  # column: metric
     "distance": "distance_mean",
@@ -58,6 +60,7 @@ def facts(run: KeptRun) -> Row:
     method = run.config.get("method") or start.get("method") if about["kind"] != "run" else run.config.get("method")
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
     rules, changed = whose_rules(algorithm, objective, optimizer) if robot_of(task) != "interference" else ("text", "")
+    before = start.get("generation", 0) if algorithm == "MAML" and about["kind"] == "run" else 0  # its first half
     return {
         "run": run.name,
         "robot": robot_of(task),
@@ -67,7 +70,7 @@ def facts(run: KeptRun) -> Row:
         "algorithm": algorithm,
         "kind": kind_of(run.name, about["kind"], population),
         "seed": f"{run.config['run']['seed']}",
-        "generations": f"{run.generations}",
+        "generations": f"{before + run.generations}",
         "population": f"{population['size']}",
         "components": f"{population.get('components', 1)}",
         "std": f"{population['std']:g}",
@@ -130,7 +133,7 @@ def endpoints(run: KeptRun) -> Row:
     else:
         found |= places(run) | adaptations(run)
         found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
-        if kind_of(run.name, run.about["kind"], run.config["population"]) == "seeding":
+        if run.config.get("objective", {}).get("name") == "fitness" and not run.config["task"].get("direction"):
             found |= {f"x_{n}": metrics["fitness_mean"][n] for n in UPDATES if n < run.generations}
     return {name: f"{value:.6g}" for name, value in found.items() if math.isfinite(value)}
 
@@ -156,6 +159,9 @@ def places(run: KeptRun) -> dict[str, float]:
         found["directions_last"] = directions(place)
         if "correlation" not in run.metrics and (place.std(axis=0) > 0).all():
             found["correlation_last"] = np.corrcoef(place.T)[0, 1]
+    if run.component.any():
+        distance = np.linalg.norm(run.last, axis=1)
+        found["slower_last"] = min(np.nanmean(distance[run.component == k]) for k in np.unique(run.component))
     return found
 
 
@@ -228,6 +234,15 @@ def select(rows: Iterable[Row], **wanted: str) -> list[Row]:
     """Return the rows with these facts, by seed."""
     found = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
     return sorted(found, key=lambda row: (int(row["seed"]), row["run"]))
+
+
+def of_plan(rows: Iterable[Row]) -> list[Row]:
+    """Return the runs of the sixth plan, or those of earlier plans while it has fewer."""
+    earlier: list[Row] = []
+    planned: list[Row] = []
+    for row in rows:
+        (planned if int(row["seed"]) >= PLANNED else earlier).append(row)
+    return max(planned, earlier, key=len)
 
 
 def trainings(rows: Iterable[Row], robot: str, algorithm: str, rules: str, changed: str = "") -> list[Row]:

@@ -16,7 +16,6 @@ from places import measured, twice
 from second_generation import realised
 
 NUMBERS = Path(__file__).parent / "results" / "heritability.csv"
-TWO_STARTS, SEEDS = ("mean", "repeatable", "repeatable-common"), 6  # of the planned tests
 BULLET = re.compile(r"ant-maxent-authors-([a-z]+)-mujoco-seed\d+-bullet-starts")  # measured there, not trained
 
 

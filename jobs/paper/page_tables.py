@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import rules
-from endpoints import Row, column, lines, number, select
+from endpoints import Row, column, lines, number, of_plan, select, trainings
 from plan import WORK
 from rules import LATE, SIX
 
@@ -40,11 +40,20 @@ def count(runs: Sequence[Mapping[str, object]]) -> str:
 
 
 def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str], list[Row]]:
-    """Return the runs of standard ES towards +x on the ant, by start and first steps."""
+    """Return the runs of standard ES towards +x on the ant, by start and first steps.
+
+    By the text's rules the first updates of the plan's trainings are those from a random network.
+    """
     found: dict[tuple[str, str], list[Row]] = {}
-    for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000", rules=whose):
+    random = trainings(rows, "ant", STANDARD, whose) if whose == "text" else []
+    for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000", rules=whose) + random:
         found.setdefault((row["start"], row["first_steps"]), []).append(row)
-    return found
+    return {key: of_plan(runs) for key, runs in found.items()}
+
+
+def mixture_runs(rows: Sequence[Row], kind: str) -> list[Row]:
+    """Return the mixtures (of random networks, or a split one) on the ant, by the text's rules."""
+    return of_plan(select(rows, robot="ant", kind=kind, rules="text"))
 
 
 def seeding(rows: Sequence[Row]) -> str:

@@ -98,8 +98,7 @@ def others(rows: Sequence[Row]) -> Numbers:
     pairs = [[column(starts[each], f"x_{updates}") for each in (MAXENT, STANDARD)] for updates in (5, 10, 20)]
     found[f"seeding.{STANDARD}.p"] = max(mann_whitney(*pair)[0] for pair in pairs)
     for kind in ("mixture", "split"):
-        runs = select(rows, robot="ant", kind=kind, rules="text")
-        found |= limits(f"{kind}.specialization", column(runs, "specialization_last"))
+        found |= limits(f"{kind}.specialization", column(tables.mixture_runs(rows, kind), "specialization_last"))
     return found
 
 

@@ -2,7 +2,7 @@
 """Keep the results of runs in jobs/paper/results/: an HDF5 file per block of runs, and numbers.csv with a row per run.
 
     python jobs/paper/results.py pack runs/block-a ...     adds the runs of a folder of small files to its block
-    python jobs/paper/results.py policy RUN OUT.npz        writes a trained mean that a block keeps
+    python jobs/paper/results.py unpack BLOCK FOLDER       writes how far its runs are, and their trained means
     python jobs/paper/results.py update                    numbers.csv, heritability.csv, figures, tables
     python jobs/paper/results.py quoted                    prints the numbers that pages quote in running text, by name
 
@@ -26,7 +26,7 @@ import heritability
 import numpy as np
 import page_tables as tables
 import tomli_w
-from blocks import read_block, read_by_start, read_folder, write_block
+from blocks import read_block, read_by_start, read_folder, with_adaptations, write_block
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -65,6 +65,8 @@ def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
         for run in runs:
             same = run.name in kept and run.about["state_sha256"] == kept[run.name].about["state_sha256"]
             kept[run.name] = replace(run, policy=run.policy or (kept[run.name].policy if same else {}))
+        for run in [run for run in kept.values() if run.about["kind"] == "run"]:
+            kept[run.name] = with_adaptations(run, folder / run.name)
         runs = [*kept.values()]
         by_start = read_by_start(path) if path.exists() else {}
         by_start |= {raw.parent.name: np.load(raw)["by_start"] for raw in folder.glob("*/by_start.npz")}
@@ -79,13 +81,17 @@ def state_of(policy: Path) -> str:
         return str(json.loads(str(file["about"]))["state_sha256"])
 
 
-def write_policy(name: str, out: Path) -> None:
-    """Write the trained mean of a run, which a block keeps, as a policy."""
-    kept = {run.name: run.policy for path in sorted(RESULTS.glob("*.h5")) for run in read_block(path) if run.policy}
-    if name not in kept:
-        raise ConfigError(f"{name}: expected one of {', '.join(kept) or 'no run'}, or a policy of {SHELF}")
-    np.savez_compressed(out, **kept[name])
-    print(out)
+def unpack(block: Path, out: Path) -> None:
+    """Write what `run_list.py --results OUT` of the plans' commit reads: what is done, and means to go on from."""
+    for run in read_block(block):
+        folder = out / run.name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "run.json").write_text(json.dumps({"generations": run.generations}), encoding="utf-8")
+        if run.policy:
+            np.savez_compressed(folder / "policy.npz", **run.policy)
+        for way in run.evaluations:
+            (out / "adaptations").mkdir(exist_ok=True)
+            (out / "adaptations" / f"{run.name}-adapt-{way}.json").write_text("{}", encoding="utf-8")
 
 
 def read() -> tuple[list[endpoints.Row], list[endpoints.Row]]:
@@ -147,17 +153,17 @@ def main(words: Sequence[str] | None = None) -> int:
     each.add_argument("folders", nargs="+", type=Path)
     each.add_argument("--means", action="store_true", help="keep trained means that are not on the shelf, 0.28 MB each")
     each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
-    each = commands.add_parser("policy", help="write a trained mean that a block keeps as a policy")
-    each.add_argument("run")
-    each.add_argument("out", type=Path)
+    each = commands.add_parser("unpack", help="write how far the runs of a block are, and their trained means")
+    each.add_argument("block", help="such as sixth")
+    each.add_argument("folder", type=Path)
     commands.add_parser("update", help="write numbers.csv, heritability.csv, figures and the tables of the docs")
     commands.add_parser("quoted", help="print the numbers that pages quote, by name")
     given = parser.parse_args(words)
     match given.command:
         case "pack":
             pack(given.folders, given.results, given.means)
-        case "policy":
-            write_policy(given.run, given.out)
+        case "unpack":
+            unpack(RESULTS / f"{given.block}.h5", given.folder)
         case "quoted":
             text = "".join(page.read_text(encoding="utf-8") for page in QUOTING)
             shown = (f"{name:40} {value:.6g}" for name, value in numbers().items() if f"<!-- {name} " in text)

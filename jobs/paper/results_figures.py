@@ -9,7 +9,7 @@ import numpy as np
 from blocks import Floats, KeptRun, read_block
 from claims import arms_of
 from endpoints import DIRECTIONS, Row, column, directions, read, select
-from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, seeding_runs, wrong_side
+from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, mixture_runs, seeding_runs, wrong_side
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 
@@ -118,7 +118,7 @@ def draw_mixtures(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
     figure.set_figwidth(6.0)
     kinds = {"mixture": "two random networks", "split": "one network, split"}
     for line, (kind, words) in zip((panels[:3], panels[3:]), kinds.items(), strict=True):
-        members = [runs[row["run"]] for row in select(rows, robot="ant", kind=kind)]
+        members = [runs[row["run"]] for row in mixture_runs(rows, kind)]
         chosen = sorted(members, key=lambda run: run.metrics["specialization"][-1])
         for panel, run in zip(line, (chosen[0], chosen[len(chosen) // 2], chosen[-1]), strict=True):
             draw_places(panel, [(run.last[run.component == k], color) for k, color in enumerate(COMPONENTS)], 16)
