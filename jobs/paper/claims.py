@@ -190,12 +190,12 @@ def all_larger(pairs: Sequence[Pair]) -> tuple[str, list[float]]:
     return verdict_of(-1 if -1 in signs else min(signs)), corrected
 
 
-def decided(about: str, said: str, verdict: str, *groups: Sequence[Row]) -> Answer:
+def decided(about: str, said: str, verdict: str, *groups: Sequence[Row], wanted: int = RUNS) -> Answer:
     """Return an answer of the plan, or of the first plan, whose six runs have the text's rules and 30 generations."""
-    earlier = [row for group in groups for row in group if int(row["seed"]) < PLANNED and row["rules"] == "text"]
-    if len(earlier) == sum(map(len, groups)) and min(map(len, groups)) == SIX_RUNS:
+    earlier = all(int(row["seed"]) < PLANNED and row["rules"] == "text" for group in groups for row in group)
+    if earlier and min(map(len, groups)) == SIX_RUNS:
         return Answer(about, said, verdict, FIRST)
-    return answer(about, said, verdict, *groups)
+    return answer(about, said, verdict, *groups, wanted=wanted)
 
 
 def maml_of(rows: Iterable[Row]) -> list[Row]:
@@ -290,11 +290,9 @@ def specialization(rows: Sequence[Row]) -> list[Answer]:
     for words, runs in mixtures(rows).items():
         count, values = sum(map(specialized, runs)), column(runs, "specialization_last")
         said = f"{min(values):.2f} to {max(values):.2f}, with both beyond {FAR:.0f} units {count} of {len(runs)}"
-        verdict = verdict_of_count(count, MOST_OF_SIX, FEW_OF_SIX)
-        if int(runs[0]["seed"]) < PLANNED:
-            found.append(Answer(words, said, OPEN, f"{len(runs)} runs, no rule was planned"))
-        else:
-            found.append(answer(words, said, verdict, runs, wanted=SIX_RUNS))
+        each = answer(words, said, verdict_of_count(count, MOST_OF_SIX, FEW_OF_SIX), runs, wanted=SIX_RUNS)
+        earlier = int(runs[0]["seed"]) < PLANNED
+        found.append(replace(each, verdict=OPEN, limit="6 runs, no rule was planned") if earlier else each)
     return found
 
 
@@ -303,18 +301,15 @@ def coverage(rows: Sequence[Row]) -> list[Answer]:
     groups, pairs = mixtures(rows), []
     for words, runs in groups.items():
         seeds = {row["seed"] for row in runs}
-        one = of_plan(row for row in trainings(rows, "ant", words.split(",")[0], "text") if row["seed"] in seeds)
-        pairs.append([column(each, "coverage_last_10") for each in (runs, one)])
+        alone = [row for row in trainings(rows, "ant", words.split(",")[0], "text") if row["seed"] in seeds]
+        pairs.append([column(each, "coverage_last_10") for each in (runs, alone)])
     found, corrected = [], holm([mann_whitney(*pair)[0] for pair in pairs])
-    for (words, runs), (values, alone), p in zip(groups.items(), pairs, corrected, strict=True):
-        interval = ratio(values, alone)
+    for (words, runs), pair, p in zip(groups.items(), pairs, corrected, strict=True):
+        interval = ratio(*pair)
         alike = ALIKE[0] < interval.low and interval.high < ALIKE[1]
         verdict = REPRODUCED if alike else NOT_REPRODUCED if p < LEVEL else OPEN
-        said = f"{np.mean(values):.0f} cells against {np.mean(alone):.0f} with one, p = {p:.2g}"
-        earlier = int(runs[0]["seed"]) < PLANNED
-        found.append(
-            Answer(words, said, verdict, FIRST) if earlier else answer(words, said, verdict, runs, wanted=SIX_RUNS)
-        )
+        said = "{:.0f} cells against {:.0f} with one, p = {:.2g}".format(*map(np.mean, pair), p)
+        found.append(decided(words, said, verdict, runs, wanted=SIX_RUNS))
     return found
 
 

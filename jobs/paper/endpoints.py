@@ -238,11 +238,9 @@ def select(rows: Iterable[Row], **wanted: str) -> list[Row]:
 
 def of_plan(rows: Iterable[Row]) -> list[Row]:
     """Return the runs of the sixth plan, or those of earlier plans while it has fewer."""
-    earlier: list[Row] = []
-    planned: list[Row] = []
-    for row in rows:
-        (planned if int(row["seed"]) >= PLANNED else earlier).append(row)
-    return max(planned, earlier, key=len)
+    runs = list(rows)
+    parts = ([row for row in runs if (int(row["seed"]) >= PLANNED) == planned] for planned in (True, False))
+    return max(parts, key=len)
 
 
 def trainings(rows: Iterable[Row], robot: str, algorithm: str, rules: str, changed: str = "") -> list[Row]:
