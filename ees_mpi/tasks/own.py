@@ -12,6 +12,7 @@ function  `f(z)` returns a behaviour, or a behaviour and a fitness. With `batch`
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -158,7 +159,9 @@ class OwnRollouts(Guard):
                 has = f"a fitness of shape {shapes[0]} and a behaviour of shape {shapes[1]}"
                 expected = f"expected ees_mpi.generation.Outcome with {self._expected} and ()"
                 raise PluginError(f"{self._code}: evaluate() returned {has}; {expected}")
-        return outcome
+        # Copies, because the user's code may fill the same arrays in the next rollout.
+        sums = None if outcome.observations is None else np.array(outcome.observations)
+        return replace(outcome, behavior=tuple(outcome.behavior), observations=sums)
 
 
 class Function(OwnCode, frozen=True, kw_only=True):

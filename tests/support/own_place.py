@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box
+from gymnasium.spaces import Box, Discrete
 
 if TYPE_CHECKING:
     from ees_mpi.tasks.gymnasium.behaviors import Rollout
@@ -34,7 +34,23 @@ class Point(gymnasium.Env):
         return np.full((*SHAPE, 3), 99, np.uint8)
 
 
+class Reusing(gymnasium.Env):
+    """A number, of which every step returns the same array, changed in place; its actions are 1, 2 and 3."""
+
+    observation_space, action_space = Box(-99, 99, (1,), np.float32), Discrete(3, start=1)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.place = np.zeros(1, np.float32)
+        return self.place, {}
+
+    def step(self, action: Any) -> Any:
+        self.place += action
+        return self.place, 0.0, False, False, {"place": self.place}
+
+
 gymnasium.register("PlacePoint-v0", Point)
+gymnasium.register("Reusing-v0", Reusing)
 
 
 def final_place(rollout: "Rollout") -> Any:

@@ -44,6 +44,20 @@ class Waves(Base):
         return Outcome(index, (value,), value, 1)
 
 
+class Reusing(Base):
+    """A task that returns the same arrays from every rollout."""
+
+    behavior_dim, observation_dim = 2, 1
+
+    def __init__(self) -> None:
+        self.place, self.sums = np.zeros(2), np.zeros(3)
+
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        self.place[:] = rest[0]
+        self.sums[:] = 1.0, index, index**2
+        return Outcome(index, self.place, 0.0, 1, observations=self.sums)
+
+
 class SlowAtFirst(Base):
     """A task that dawdles in a job's first life, so that something can happen to it; its outcomes stay the same."""
 

@@ -1,6 +1,7 @@
 import copy
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support import own_tasks
 from support.program import CHECKOUT, done, ees, info
@@ -8,6 +9,7 @@ from support.program import CHECKOUT, done, ees, info
 import ees_mpi
 from ees_mpi.errors import PluginError
 from ees_mpi.registry.plugins import Guard
+from ees_mpi.tasks import TASKS
 
 
 @pytest.mark.standing_ranks
@@ -36,6 +38,13 @@ def test_a_property_that_fails_after_the_first_commit_is_no_error_of_the_config(
     with pytest.raises(ees_mpi.ConfigError, match="behavior_dim raised"):
         ees_mpi.train({"task": task, **parts}, tmp_path / "new.h5", generations=3)
     assert not (tmp_path / "new.h5").exists()
+
+
+def test_a_task_may_return_the_same_arrays_from_every_rollout() -> None:
+    rollouts = TASKS.build({"name": "custom", "function": "support.own_tasks:Reusing"}).open(0)
+    outcomes = [rollouts.evaluate(n, np.full(2, n, np.float32), np.zeros(1), np.ones(1), True) for n in range(3)]
+    assert [one.behavior for one in outcomes] == [(0, 0), (1, 1), (2, 2)]
+    assert [one.observations.tolist() for one in outcomes] == [[1, 0, 0], [1, 1, 1], [1, 2, 4]]
 
 
 def test_an_object_of_the_user_can_be_copied_and_may_wrap_another_one() -> None:

@@ -79,7 +79,7 @@ def make(env: str, settings: dict[str, Any], **more: Any) -> Any:
 
 def flattened(env: str, observation: Any, shape: tuple[int, ...]) -> Singles:
     """Return an observation as a flat vector; raise a PluginError if its size is not that of the space."""
-    row = np.asarray(observation, np.float32).reshape(-1)
+    row = np.array(observation, np.float32).reshape(-1)  # a copy: the environment may change its array in place
     if row.size != math.prod(shape):
         got = np.shape(observation)
         hint = "; does reset() return (observation, info)?" if got == shape[1:] else ""  # got: one row of it
@@ -115,7 +115,7 @@ class EnvironmentWalker:
         self._behavior, self._dim, self._terminates = behavior, dim, terminates
         self.step_seconds = 1.0 / float(env.metadata.get("render_fps") or FPS)
         space, self._observed = self.env.action_space, self.env.observation_space.shape
-        self.discrete = not hasattr(space, "low")
+        self.discrete, self._first = not hasattr(space, "low"), int(getattr(space, "start", 0))
         if not self.discrete:
             self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
 
@@ -152,7 +152,7 @@ class EnvironmentWalker:
     def _action(self, output: Singles) -> Any:
         """Return the action for an output of the policy."""
         if self.discrete:
-            return int(output.argmax())
+            return self._first + int(output.argmax())
         return np.clip(output, self._low, self._high).reshape(self._shape)
 
     def close(self) -> None:
