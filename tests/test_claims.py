@@ -139,6 +139,8 @@ def test_an_arm_has_the_runs_of_the_plan_once_they_are_no_fewer_than_earlier_one
     arm = ("text", "ant", "MaxEnt")
     assert [row["seed"] for row in claims.arms_of(rows)[arm]] == ["20", "21"]
     assert [row["seed"] for row in claims.arms_of(rows[:-1])[arm]] == ["6", "7"]
+    cheetahs = [{**row, "robot": "cheetah", "rules": "released", "algorithm": "MaxVar"} for row in rows]
+    assert len(claims.arms_of(cheetahs)["released", "cheetah", "MaxVar"]) == 4
 
 
 def made_up(count: int, first_seed: int = 20, **facts: Any) -> list[endpoints.Row]:
