@@ -22,7 +22,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the backgro
 pytest.register_assert_rewrite("support")
 
 from support.program import STANDING, TINY, forget_modules, train  # noqa: E402
-from support.small_runs import Zoo  # noqa: E402
+from support.small_runs import Zoo, shared  # noqa: E402
 
 from ees_mpi.config import Config, load  # noqa: E402
 from ees_mpi.noise import BLOCK, Noise  # noqa: E402
@@ -130,7 +130,7 @@ def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run file; tests do not change it."""
-    return train(tmp_path_factory.mktemp("finished") / "run.h5")
+    return shared(tmp_path_factory, "finished", train)
 
 
 @pytest.fixture
@@ -149,17 +149,16 @@ def inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget_modules()
 
 
-def walk(folder: Path, preset: str, *settings: str) -> Path:
-    """Train a walking robot for a few steps and return its file."""
-    pytest.importorskip("pybullet", exc_type=ImportError)
-    small = ["population.size=6", "task.steps=12", "noise.size=100000", "run.evaluate_mean_every=2"]
-    return train(folder / f"{preset}.h5", preset, *small, "run.generations=3", *settings)
-
-
 def robot(name: str, preset: str, *settings: str) -> Callable[..., Path]:
-    """Return a fixture: a small run of a robot, which tests do not change."""
+    """Return a fixture: a run of a walking robot for a few steps, which tests do not change."""
+    small = ("population.size=6", "task.steps=12", "noise.size=100000", "run.evaluate_mean_every=2")
+
+    def walk(path: Path) -> None:
+        pytest.importorskip("pybullet", exc_type=ImportError)
+        train(path, preset, *small, "run.generations=3", *settings)
+
     return pytest.fixture(scope="session", name=name)(
-        lambda tmp_path_factory: walk(tmp_path_factory.mktemp(name), preset, *settings)
+        lambda tmp_path_factory: shared(tmp_path_factory, f"walking-{name}", walk)
     )
 
 
@@ -173,7 +172,7 @@ walked = robot("walked", "cheetah-maxvar", *WALKED)
 @pytest.fixture(scope="session")
 def zoo(tmp_path_factory: pytest.TempPathFactory) -> Zoo:
     """Small runs of many kinds, by name."""
-    return Zoo(tmp_path_factory.mktemp("zoo"))
+    return Zoo(tmp_path_factory)
 
 
 @pytest.fixture

@@ -107,6 +107,7 @@ def test_an_error_in_the_first_generation_names_it_and_does_not_block_the_correc
     assert sorted(path.name for path in Path().glob("*.h5*")) == ["other.h5", "run.h5"]
 
 
+@pytest.mark.usefixtures("quick_noise")
 def test_at_least_ten_rollouts_feed_the_normaliser_by_default() -> None:
     def share(**settings: object) -> object:
         return ees_mpi.load_config("my.toml", settings).task.observation_share

@@ -14,7 +14,7 @@ from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.metrics import METRICS, Metric
 
 TABLES = "info report curves measure"
-pytestmark = pytest.mark.usefixtures("quick_figures")
+pytestmark = pytest.mark.usefixtures("quick_figures", "quick_noise")
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ import h5py
 import numpy as np
 import pytest
 from support.program import TESTS, done, info, run, sets
-from support.small_runs import advanced
+from support.small_runs import advanced, shared
 
 from ees_mpi import config
 from ees_mpi.commands.verify import verify
@@ -41,9 +41,8 @@ def opened(*names: str) -> tuple[Method, Evaluator, State]:
 @pytest.fixture(scope="session")
 def cheetah(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A MAML run of the real robot, as small as can be."""
-    path = tmp_path_factory.mktemp("maml") / "cheetah.h5"
-    done("train", "cheetah-maml-laptop", *sets(*CHEETAH), "--out", path)
-    return path
+    words = ("train", "cheetah-maml-laptop", *sets(*CHEETAH), "--out")
+    return shared(tmp_path_factory, "maml-cheetah", lambda path: done(*words, path))
 
 
 @pytest.mark.slow
@@ -65,9 +64,7 @@ def test_after_training_one_gradient_step_at_least_triples_the_return() -> None:
 @pytest.fixture(scope="session")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small run of one process."""
-    path = tmp_path_factory.mktemp("point") / "run.h5"
-    done("train", POINT, *sets(*SMALL), "--out", path)
-    return path
+    return shared(tmp_path_factory, "maml-point", lambda path: done("train", POINT, *sets(*SMALL), "--out", path))
 
 
 def test_every_generation_moves_within_the_bound(alone: Path) -> None:

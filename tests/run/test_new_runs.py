@@ -222,7 +222,8 @@ def test_code_that_leaves_the_present_folder_for_one_that_vanishes_does_not_move
         os.chdir(tmp_path)
     names = ["config.toml", "moves.py", "report.html", "run.h5", "sample.h5"]
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == names
-    with ees_mpi.Strategy(np.zeros(2), "maxvar", size=4, std=0.1, record="loop.h5") as es:
+    noise = {"noise": {"size": 500}}
+    with ees_mpi.Strategy(np.zeros(2), "maxvar", size=4, std=0.1, config=noise, record="loop.h5") as es:
         os.chdir("/")
         es.tell(es.ask())
     assert (tmp_path / "loop.h5").exists()

@@ -1,7 +1,9 @@
 """Small run files, trained in this process."""
 
+import fcntl
 import hashlib
 import json
+import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -96,20 +98,32 @@ def walk(
     return path
 
 
-class Zoo:
-    """A small run of each kind, by name; each is trained when it is first used. Tests do not change them."""
+def shared(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+    """Return a file that the first worker of xdist which needs it makes, for all of them; tests do not change it."""
+    own = factory.getbasetemp()
+    path = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "shared" / f"{name}.h5"
+    path.parent.mkdir(exist_ok=True)
+    with path.with_suffix(".turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not path.exists():
+            make(path)
+    return path
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+
+class Zoo:
+    """A small run of each kind, by name; each is trained when it is first used."""
+
+    def __init__(self, factory: pytest.TempPathFactory):
+        self.factory = factory
 
     def __getitem__(self, name: str) -> Path:
-        path = self.folder / f"{name}.h5"
-        if not path.exists():
-            if not KINDS[name][0].startswith("interference"):
-                pytest.importorskip("pybullet", exc_type=ImportError)
-            start = self["ant"] if name in FROM_ANT else None
-            walk(path, *KINDS[name], start=start, closed=name != "running")
-        return path
+        return shared(self.factory, name, lambda path: self._train(path, name))
+
+    def _train(self, path: Path, name: str) -> None:
+        if not KINDS[name][0].startswith("interference"):
+            pytest.importorskip("pybullet", exc_type=ImportError)
+        start = self["ant"] if name in FROM_ANT else None
+        walk(path, *KINDS[name], start=start, closed=name != "running")
 
 
 def seeds(

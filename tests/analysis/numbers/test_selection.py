@@ -17,7 +17,8 @@ from ees_mpi.spread import rounded
 
 def told(path: Path, places: list[Floats]) -> Path:
     """Write a run of one's own loop whose generations end at some places."""
-    with ees_mpi.Strategy(np.zeros(2), size=len(places[0]), std=0.1, record=path) as es:
+    noise = {"noise": {"size": 500}}
+    with ees_mpi.Strategy(np.zeros(2), size=len(places[0]), std=0.1, config=noise, record=path) as es:
         for rows in places:
             es.ask()
             es.tell(rows)
