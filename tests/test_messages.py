@@ -78,7 +78,7 @@ def folder(inside: Path) -> Path:
         (["task.behavior=final_xy"], "final_xy: CartPole-v1 has no MuJoCo bodies; expected final_obs", "NoneType"),
         (["task.env=mine:Short-v0"], r"Short-v0: an observation has the shape \(3,\); expected \(4,\)", "gener"),
         (["task.env=mine:Bare-v0"], r"shape \(\); .* does reset\(\) return \(observation, info\)\?$", "gener"),
-        (["task.env=mine:Absent-v0"], "The module mine was imported and does not register it$", "needs its module"),
+        (["task.env=mine:Absent-v0"], "The module mine was imported and does not register it", "needs its module"),
         (["task.hidden=[4,0]"], r"task.hidden\[1\]: expected int >= 1, got 0$", "population"),
     ],
 )
