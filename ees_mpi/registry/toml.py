@@ -59,7 +59,7 @@ def shown(setting: Setting) -> str:
 def apply(sections: dict[str, Any], setting: Setting) -> Any:
     """Set one key in the tables, and return its value; that of a text is TOML, or else plain text."""
     keys = key_of(setting).split(".")
-    whole = len(keys) > 1 and all(keys)
+    whole = len(keys) > 1 and all(key and key.isprintable() for key in keys)  # bytes that are no UTF-8 are not
     if "=" not in shown(setting) or not (whole or keys == ["method"]):
         meant, value = shown(setting) if whole else ELSEWHERE.get(keys[0], ""), shown(setting).partition("=")[2]
         example = f"{meant}={value or 'VALUE'}" if "." in meant else "run.generations=100"

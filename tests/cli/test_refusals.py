@@ -19,6 +19,7 @@ REFUSED = [
     (2, "method: unknown name 'mamml'; did you mean maml", f"{TRAIN} --set method=mamml"),
     (2, "population.std: expected a finite number, got inf", f"{TRAIN} --set population.std=inf"),
     (2, "run=4: expected section.key=value", f"{TRAIN} --set run=4"),
+    (2, "expected section.key=value", f"{TRAIN} --set task.\udcff=4"),
     (2, "`ees-mpi resume RUN.h5` continues a run, --from RUN.h5 starts from", "train old.h5 --overwrite"),
     (2, "--nonsense", f"{TRAIN} --nonsense"),
     (2, "no option --learning-rate; did you mean --set optimizer.lr=VALUE?", f"{TRAIN} --learning-rate 3"),
