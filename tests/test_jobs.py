@@ -82,6 +82,16 @@ def test_a_job_ends_with_a_code_or_goes_back_into_the_queue(
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
+def test_a_job_whose_run_file_has_no_name_ends_before_it_trains(
+    site: Site, script: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(SCRIPTS, script, ({"train.slurm": ("ant-maxent",), "array.slurm": ("list",)}[script], "", ""))
+    (site.folder / "list").write_text("ees-mpi train other --out o.h5\nees-mpi train ant-maxent\n")
+    assert site.run(script, "exit 0", True) == 2
+    assert site.log.read_text() == ""
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
 def test_a_job_runs_from_a_container_under_another_launcher(site: Site, script: str) -> None:
     site.program("contain", f'echo "contain $*" >>{site.log}\n"$@"')
     assert site.run(script, "exit 0", True, EES_RUN="contain", EES_LAUNCH="mpirun -q") == 0

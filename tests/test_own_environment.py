@@ -10,6 +10,7 @@ from support.program import done, ees, refusal, sets
 import ees_mpi
 from ees_mpi.analysis.figures.catalog import suiting
 from ees_mpi.analysis.numbers.heritability import describe
+from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.errors import ConfigError
 from ees_mpi.tasks import TASKS
 
@@ -121,6 +122,15 @@ def test_a_figure_without_a_name_suits_the_behaviour(run: Path, measured: Path, 
         failed = ees("figure", *words, "-o", "none.png")
         assert failed.returncode == 2 and "got no run file" in failed.stderr and not Path("none.png").exists()
         assert ("(up.h5 is a file of ees-mpi adapt)" in failed.stderr) is (words == ["up.h5"])
+
+
+def test_the_table_of_measure_says_where_the_policy_ends_and_not_where_it_was_before(own: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "steps.h5", tmp_path / "measured.h5"
+    done("train", own, *sets("task.behavior_steps=[2, 6]"), "-o", path)
+    said = done("measure", path, "--std", "0.2", "--count", 12, "-o", out).stdout
+    with ees_mpi.open_run(out, trust=True) as measured:
+        x, y = measured["behavior_of_mean"][0][2:]
+    assert f"the policy itself ends at ({number(x)}, {number(y)});" in said
 
 
 def test_up_and_down_are_directions_of_two_numbers(own: Path, run: Path, tmp_path: Path) -> None:

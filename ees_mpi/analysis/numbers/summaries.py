@@ -100,8 +100,8 @@ def at_stds(run: Run, scale: Scale) -> list[Facts]:
 
 def table_of_stds(run: Run, scale: Scale) -> list[str]:
     """Return the table of `ees-mpi measure` as lines of text: the metrics against the standard deviation."""
-    rows, size, mean = at_stds(run, scale), run.config.population.size, run["behavior_of_mean"][0].tolist()
-    starts = run.config.task.rollouts
+    rows, size, starts = at_stds(run, scale), run.config.population.size, run.config.task.rollouts
+    mean = run["behavior_of_mean"][0][-run.metric_settings.axes :].tolist()  # earlier steps may stand in front
     end = f"({', '.join(map(number, mean[:4]))}{', ...' if len(mean) > 4 else ''})"
     if starts > 1:
         end += f", the mean over its {starts} starts"
