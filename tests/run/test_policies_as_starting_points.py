@@ -71,3 +71,11 @@ def test_a_policy_of_another_network_is_refused(walked: Path, policy: Path, tmp_
         done = ees("train", "cheetah-es", "--from", start, *other, *SMALL, "--out", tmp_path / "run.h5")
         assert done.returncode == 2 and "another network or another task" in done.stderr, done.stderr
         assert "task.hidden = [256, 256]; this config has" in done.stderr and "task.hidden = [256, 255]:" in done.stderr
+
+
+def test_a_policy_that_clips_its_observations_elsewhere_is_refused(walked: Path, policy: Path, tmp_path: Path) -> None:
+    for start in (walked, policy):
+        words = ("train", "cheetah-es", "--from", start, *sets("task.observation_clip=2"), *SMALL)
+        found = ees(*words, "--out", tmp_path / "run.h5")
+        assert found.returncode == 2 and "its network has 5.0, this config 2.0" in found.stderr
+        assert "set task.observation_clip=5.0" in found.stderr
