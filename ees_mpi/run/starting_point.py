@@ -72,6 +72,10 @@ class StartingPoint:
         if start.foreign and not np.allclose(*stds, rtol=1e-6):
             least = f"its smallest std is {stds[0].min():g}, and a run has stds of at least {stds[1].min():g}"
             raise ConfigError(f"--from {name}: a run cannot continue its normaliser: {least}")
+        share = _key("task.observation_share", start.config)
+        if share == 0 < config.task.observation_share and not start.observations[0]:
+            expected = "expected task.observation_share=0, because this run would begin to normalise them"
+            raise ConfigError(f"--from {name}: its policy has seen observations as they are; {expected}")
         mean, means = start.mean, config.population.components
         if len(mean) != means:
             if len(mean) != 1:
@@ -112,8 +116,13 @@ class StartingPoint:
 
 def _hidden(config: str) -> str:
     """Return the hidden layers in a config (as TOML) in words; empty if there are none."""
-    hidden = dict(flat(tables(config, (), "config"))).get("task.hidden")
+    hidden = _key("task.hidden", config)
     return "" if hidden is None else f" and task.hidden = {hidden}"
+
+
+def _key(name: str, config: str) -> Any:
+    """Return the value of a key in a config (as TOML); None if it is not there."""
+    return dict(flat(tables(config, (), "config"))).get(name)
 
 
 def parse(text: str) -> tuple[Path, int | None]:
