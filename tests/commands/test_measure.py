@@ -202,7 +202,13 @@ def test_training_starts_from_a_policy_with_its_network_and_says_so(tmp_path: Pa
     done(*small[:-1], "commands.test_measure:network", "--out", tmp_path / "same.h5")
     assert_same_bits(tmp_path / "run.h5", tmp_path / "same.h5")
     # A run that goes on from that one must not begin to normalise either.
-    more = (*small[:-1], tmp_path / "run.h5", *sets("task.hidden=[8]", "task.observation_clip=0"), "--out", "more.h5")
+    more = (
+        *small[:-1],
+        tmp_path / "run.h5",
+        *sets("task.hidden=[8]", "task.observation_clip=0"),
+        "--out",
+        tmp_path / "more.h5",
+    )
     code, line = refusal(*more)
     assert code == 2 and "expected task.observation_share=0" in line
     done(*more, *sets("task.observation_share=0"))
