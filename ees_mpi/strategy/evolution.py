@@ -100,13 +100,13 @@ class Evolution:
         """
         state = work.state
         gradient = self.population.gradient(weights, work.draw, state.learned, self.noise, ranks)
+        norm = np.sqrt(sum(np.square(array).sum() for array in gradient.values()))  # an optimizer may change them
         learned, moments = state.learned, state.moments
         if weights.any():  # otherwise the weight decay alone would make a step, which Adam scales to full size
             moved, moments = self.optimizer.step(learned, gradient, moments)
             learned = self.population.clip(moved)
         # Observation sums are added row by row, in index order: the sum must not depend on the ranks.
         total = sum(observations, start=state.observations)
-        norm = np.sqrt(sum(np.square(array).sum() for array in gradient.values()))
         return State(state.generation + 1, learned, moments, total, memory), {"gradient_norm": norm}
 
     def gradients(

@@ -138,6 +138,17 @@ class Pace:
         return {"mean": learned["mean"] + 0.01 * gradient["mean"] / norm}, {"norm": norm}
 
 
+class Clipping:
+    """An optimizer that clips the gradient in place."""
+
+    def start(self, learned: Any) -> Any:
+        return {}
+
+    def step(self, learned: Any, gradient: Any, moments: Any) -> Any:
+        np.clip(gradient["mean"], -0.001, 0.001, out=gradient["mean"])
+        return {"mean": learned["mean"] + gradient["mean"]}, {}
+
+
 def two_numbers(rollout: "Rollout") -> tuple[float, float]:
     return float(rollout.observations[-1][0]), sum(rollout.rewards)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.program import CHECKOUT, done, train
 
-from ees_mpi import open_run
+from ees_mpi import Strategy, open_run
 from ees_mpi.strategy.optimizers import OPTIMIZERS
 from ees_mpi.strategy.optimizers.adam import Adam
 
@@ -30,6 +30,16 @@ def test_adam_takes_the_steps_of_torchs_adam_but_uphill() -> None:
         learned, moments = ours.step(learned, {"mean": gradient}, moments)
         assert learned["mean"].dtype == np.float32 and moments["first"].dtype == np.float64
     np.testing.assert_allclose(learned["mean"], weights.numpy(), atol=1e-5)
+
+
+def test_an_optimizer_of_the_user_may_change_the_gradient_in_place_and_its_norm_is_logged_as_it_was() -> None:
+    norms = []
+    for optimizer in ("ascent", {"name": "custom", "function": "support.own_tasks:Clipping"}):
+        with Strategy(np.zeros(3), "maxvar", size=8, std=1.0, seed=1, optimizer=optimizer) as strategy:
+            strategy.tell(np.exp(strategy.ask()))
+            norms.append(strategy.metrics["gradient_norm"])
+            assert np.abs(strategy.mean).max() == np.float32(0.001) or optimizer == "ascent"
+    assert norms[0] == norms[1] > 0.01
 
 
 @pytest.mark.parametrize("section", BUILT_IN, ids=lambda section: section["name"])
