@@ -148,7 +148,25 @@ def test_up_and_down_are_directions_of_two_numbers(own: Path, run: Path, tmp_pat
     done("train", own, *HEIGHT, "-o", tmp_path / "line.h5")
     for direction in ("up", "down"):
         code, line = refusal("adapt", tmp_path / "line.h5", "--direction", direction)
-        assert code == 2 and "the behaviour has one number; expected left or right" in line
+        assert code == 2 and "the place has one number; expected left or right" in line
+
+
+def test_a_direction_is_that_of_the_place_and_not_of_numbers_in_front_of_it(own: Path, tmp_path: Path) -> None:
+    path = tmp_path / "both.h5"
+    done("train", own, *sets("task.behavior=support.own_place:opposite_and_place", "task.axes=2"), "-o", path)
+    found = ees_mpi.adapt(str(path), "up", tmp_path / "up.h5", mutations=20, evaluations=1)
+    ends = found.arrays["mutations/behavior"]
+    assert (
+        found.attributes["best"] == ends[:, 3].argmax() and found.fitness == found.arrays["evaluations/behavior"][0, 3]
+    )
+    done(
+        "train",
+        own,
+        *sets("task.behavior=support.own_place:opposite_and_place", "task.axes=1"),
+        "-o",
+        tmp_path / "1.h5",
+    )
+    assert refusal("adapt", tmp_path / "1.h5", "--direction", "up")[0] == 2
 
 
 def test_adapt_chooses_by_the_starts_of_the_run_or_from_one_start(several: Path, tmp_path: Path) -> None:

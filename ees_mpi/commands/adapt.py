@@ -104,8 +104,8 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
         if task.toward(0.0).heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
         records = len(task.marks) if isinstance(task, PolicyTask) else 1
-        if across(angle, task.behavior_dim // records):
-            raise ConfigError(f"--direction {direction}: the behaviour has one number; expected left or right")
+        if across(angle, task.axes or task.behavior_dim // records):
+            raise ConfigError(f"--direction {direction}: the place has one number; expected left or right")
         task = _from_one_start(task.toward(angle)) if one_start else task.toward(angle)
     config = replace(parent.config, task=task)
     if config.method.name == "maml":

@@ -55,3 +55,7 @@ gymnasium.register("Reusing-v0", Reusing)
 
 def final_place(rollout: "Rollout") -> Any:
     return rollout.observations[-1]
+
+
+def opposite_and_place(rollout: "Rollout") -> Any:
+    return [*-rollout.observations[-1], *rollout.observations[-1]]

@@ -44,7 +44,8 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         Literal["reward", "behavior"], key("The sum of rewards, or the distance of the behaviour along `direction`.")
     ] = "reward"
     direction: Annotated[
-        float, key("The direction in which distance is fitness, from the first number to the second.", "degrees")
+        float,
+        key("The direction in which distance is fitness, from the first number of a place to the second.", "degrees"),
     ] = 0.0
     terminate: base.Terminate = "environment"
     env_settings: Annotated[dict[str, Any], key("The keyword arguments of gymnasium.make.")] = {}  # noqa: RUF012
