@@ -145,7 +145,14 @@ def _notes(request: CompareRequest, values: list[RunValue]) -> list[str]:
     """Return the facts that a reader should know before trusting the table."""
     differing, expected = labels.differing([value.settings for value in values]), (*MAY_DIFFER, request.by)
     shown = [key for key in differing if key not in expected and (request.by or key.startswith("task."))]
-    return [f"the runs {'also ' if request.by else ''}differ in {', '.join(shown)}"] if shown else []
+    notes = [f"the runs {'also ' if request.by else ''}differ in {', '.join(shown)}"] if shown else []
+    stds = sorted({value.std for value in values if value.std})
+    if len(stds) > 1 and request.by != "population.std":
+        listed = ", ".join(f"{std:g}" for std in stds)
+        notes.append(
+            f"the mutations have different stds, {listed}; --generation N compares those of row N of all files"
+        )
+    return notes
 
 
 def read_all(metric: str, request: CompareRequest) -> tuple[list[RunValue], list[RunValue]]:

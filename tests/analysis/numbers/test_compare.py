@@ -115,6 +115,16 @@ def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Pa
     assert code == 2 and "same run" in line
 
 
+def test_mutations_of_different_stds_are_noted(folder: Path, cheetah: Path) -> None:
+    other = walk(folder / "another.h5", "cheetah-maxvar", "run.seed=6")
+    for run, stds in ((cheetah, "0.1,0.2"), (other, "0.1")):
+        assert ees("measure", run, "--std", stds, "--count", 4, "-o", f"{run.stem}-measured.h5").returncode == 0
+    words = ("--metric", "distance_mean", f"{cheetah.stem}-measured.h5", "--against", f"{other.stem}-measured.h5")
+    (note,) = compared(*words)["notes"]
+    assert "different stds, 0.1, 0.2; --generation N" in note
+    assert compared(*words, "--generation", 0)["notes"] == []
+
+
 def test_maml_is_compared_by_its_adaptations_and_by_mutations_of_its_mean(folder: Path, cheetah: Path) -> None:
     pytest.importorskip("torch")
     maml = folder / "maml.h5"
