@@ -35,18 +35,20 @@ class Point(gymnasium.Env):
 
 
 class Reusing(gymnasium.Env):
-    """A number, of which every step returns the same array, changed in place; its actions are 1, 2 and 3."""
+    """A number, for which every step returns the same objects, changed in place; its actions are 1, 2 and 3."""
 
     observation_space, action_space = Box(-99, 99, (1,), np.float32), Discrete(3, start=1)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
-        self.place = np.zeros(1, np.float32)
-        return self.place, {}
+        self.place, self.info = np.zeros(1, np.float32), {"place": np.zeros(1), "listed": [0.0]}
+        return self.place, self.info
 
     def step(self, action: Any) -> Any:
         self.place += action
-        return self.place, 0.0, False, False, {"place": self.place}
+        self.info["place"] += action
+        self.info["listed"][0] += action
+        return self.place, 0.0, False, False, self.info
 
 
 gymnasium.register("PlacePoint-v0", Point)

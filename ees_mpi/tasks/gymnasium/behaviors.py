@@ -35,11 +35,11 @@ class Rollout:
     infos: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, observation: Singles, reward: Any, info: dict[str, Any]) -> None:
-        """Add the results of one step; of `info` a copy, because the environment may change its arrays in place."""
+        """Add the results of one step; of `info` a copy, because the environment may change its values in place."""
         self.observations.append(observation)
         self.rewards.append(float(reward))
         self.infos.append(
-            {key: value.copy() if isinstance(value, np.ndarray) else value for key, value in info.items()}
+            {key: value.copy() if isinstance(value, np.ndarray | list) else value for key, value in info.items()}
         )
 
 

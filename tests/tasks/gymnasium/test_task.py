@@ -51,8 +51,9 @@ def test_discrete_actions_and_the_final_observation() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*share an object")  # says Gymnasium
-def test_an_environment_may_change_its_arrays_in_place_and_number_its_actions_from_one() -> None:
-    task = build(env="support.own_place:Reusing-v0", behavior="mean_info[place]", hidden=[], steps=4)
+@pytest.mark.parametrize("behavior", ["mean_info[place]", "mean_info[listed]"])
+def test_an_environment_may_change_its_arrays_in_place_and_number_its_actions_from_one(behavior: str) -> None:
+    task = build(env="support.own_place:Reusing-v0", behavior=behavior, hidden=[], steps=4)
     rollouts, zero = task.open(0), np.zeros(task.parameters, np.float32)
     outcome = rollouts.evaluate(0, zero, np.zeros(1), np.ones(1), True)  # equal outputs: the first action, four times
     assert outcome.behavior == (2.5,)  # the mean of 1, 2, 3, 4
