@@ -151,6 +151,9 @@ def test_a_state_is_saved_and_loaded_as_npz(tmp_path: Path) -> None:
     with np.load(tmp_path / "state.npz") as file:
         again.state = file
     assert run(again, 2) == run(es, 2)
+    again.state = arrays = es.state.arrays()
+    arrays["mean"] += 1  # it is the user's
+    assert again.state.digest() != ees_mpi.generation.State.from_arrays(arrays).digest()
     for wrong in (es.state, {**es.state.arrays(), "mean": 1}):
         with pytest.raises(ees_mpi.ConfigError, match="state: mean: expected"):
             small(np.ones(2)).state = wrong

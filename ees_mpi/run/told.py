@@ -26,7 +26,7 @@ def means_of(mean: ArrayLike) -> Singles:
 def state_like(given: State | Arrays, present: State) -> State:
     """Return a state, also of its arrays by name, if they have the shapes and types of those of the present one."""
     arrays = given.arrays() if isinstance(given, State) else given
-    named = {str(name): np.asarray(array) for name, array in arrays.items()}
+    named = {str(name): np.array(array) for name, array in arrays.items()}
     mine, other = (
         {name: (array.shape, str(array.dtype)) for name, array in each.items() if not name.startswith("memory/")}
         for each in (present.arrays(), named)

@@ -191,7 +191,7 @@ class OwnPolicy:
         return first
 
     def load(self, flat: Singles) -> None:
-        self._policy.load(flat)
+        self._policy.load(flat.copy())  # the user's class may change them
 
     def normalise(self, mean: ArrayLike, std: ArrayLike) -> None:
         self._mean, self._std = (np.array(statistic, dtype=np.float32) for statistic in (mean, std))

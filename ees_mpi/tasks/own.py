@@ -20,7 +20,7 @@ import numpy as np
 
 from ees_mpi.arrays import Floats, Singles, doubles
 from ees_mpi.errors import ConfigError, PluginError, RunFileError, located
-from ees_mpi.generation import Outcome
+from ees_mpi.generation import Batch, Outcome
 from ees_mpi.registry import key
 from ees_mpi.registry.plugins import Guard, calling, function, make_once
 from ees_mpi.tasks import base
@@ -98,7 +98,7 @@ class CustomTask(OwnCode, frozen=True, kw_only=True):
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts:
         """Return the user's batch evaluator."""
-        return Guard(self.task.open_batches(self.start_seed(seed), noise, wanted, antithetic, say), self.own_code)
+        return OwnBatches(self.task.open_batches(self.start_seed(seed), noise, wanted, antithetic, say), self.own_code)
 
     def walker(self, seed: int) -> Walker | None:
         return Guard(self.task.walker(self.start_seed(seed)), self.own_code) if self.walkable else None
@@ -150,7 +150,8 @@ class OwnRollouts(Guard):
     ) -> Outcome:
         with located(f"individual {index}"):
             with calling(self._code, "evaluate()"):
-                outcome: Any = self._thing.evaluate(index, parameters, observation_mean, observation_std, observe)
+                given = parameters.copy(), observation_mean.copy(), observation_std.copy()  # the user may change them
+                outcome: Any = self._thing.evaluate(index, *given, observe)
             if not isinstance(outcome, Outcome) or outcome.index != index:
                 expected = f"expected the ees_mpi.generation.Outcome of individual {index}"
                 raise PluginError(f"{self._code}: evaluate() returned {outcome!r:.80}; {expected}")
@@ -159,9 +160,25 @@ class OwnRollouts(Guard):
                 has = f"a fitness of shape {shapes[0]} and a behaviour of shape {shapes[1]}"
                 expected = f"expected ees_mpi.generation.Outcome with {self._expected} and ()"
                 raise PluginError(f"{self._code}: evaluate() returned {has}; {expected}")
-        # Copies, because the user's code may fill the same arrays in the next rollout.
-        sums = None if outcome.observations is None else np.array(outcome.observations)
-        return replace(outcome, behavior=tuple(outcome.behavior), observations=sums)
+            with calling(self._code, "what evaluate() returned"):
+                return _copied(outcome)
+
+
+class OwnBatches(Guard):
+    """A batch evaluator of the user."""
+
+    def evaluate_batch(self, batch: Batch, observation_mean: Floats, observation_std: Floats) -> list[Outcome]:
+        with calling(self._code, "evaluate_batch()"):
+            outcomes = self._thing.evaluate_batch(batch, observation_mean.copy(), observation_std.copy())
+            return [_copied(outcome) for outcome in outcomes]
+
+
+def _copied(outcome: Outcome) -> Outcome:
+    """Return an outcome with copies of its arrays: the user's code may fill the same ones in the next rollout."""
+    sums = None if outcome.observations is None else np.array(outcome.observations)
+    return replace(
+        outcome, behavior=tuple(map(float, outcome.behavior)), fitness=float(outcome.fitness), observations=sums
+    )
 
 
 class Function(OwnCode, frozen=True, kw_only=True):
@@ -218,7 +235,7 @@ class OneByOne:
         code, name = self._task.own_code, self._task.function.rpartition(":")[2]
         with located(f"individual {index[0]}"):
             with calling(code, f"{name}()"):
-                returned = self._call(parameters, **self._named)
+                returned = self._call(parameters.copy(), **self._named)  # the function may change them
             with calling(code, f"what {name}() returned"):
                 given = isinstance(returned, tuple) and len(returned) == 2 and np.size(returned[0]) == np.prod(shape)
                 behavior, fitness = returned if given else (returned, np.zeros(shape[:-1]))

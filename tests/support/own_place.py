@@ -51,7 +51,18 @@ class Reusing(gymnasium.Env):
         return self.place, 0.0, False, False, self.info
 
 
+class Whole(Point):
+    """A point whose actions are whole numbers."""
+
+    action_space = Box(-2, 2, (2,), np.int64)
+
+    def step(self, action: Any) -> Any:
+        assert self.action_space.contains(action)
+        return super().step(action)
+
+
 gymnasium.register("PlacePoint-v0", Point)
+gymnasium.register("Whole-v0", Whole)
 gymnasium.register("Reusing-v0", Reusing)
 
 

@@ -48,14 +48,47 @@ class Reusing(Base):
     """A task that returns the same arrays from every rollout."""
 
     behavior_dim, observation_dim = 2, 1
+    place: Any
+    total: Any
 
     def __init__(self) -> None:
-        self.place, self.sums = np.zeros(2), np.zeros(3)
+        self.place, self.sums, self.total = np.zeros(2), np.zeros(3), np.zeros(())
 
     def evaluate(self, index: int, *rest: Any) -> Outcome:
         self.place[:] = rest[0]
         self.sums[:] = 1.0, index, index**2
-        return Outcome(index, self.place, 0.0, 1, observations=self.sums)
+        self.total[()] = index
+        return Outcome(index, self.place, self.total, 1, observations=self.sums)
+
+
+class InPlace(Base):
+    """A task that changes in place what it is given."""
+
+    observation_dim = 1
+
+    def evaluate(self, index: int, *rest: Any) -> Outcome:
+        return Outcome(index, (sum(doubled_in_place(array)[0] for array in rest[:3]),), 0.0, 1)
+
+
+def doubled_in_place(z: Any) -> Any:
+    z *= 2
+    return z
+
+
+class DoublingPolicy:
+    """A policy that doubles its parameters in place."""
+
+    def __init__(self, observations: int, actions: int) -> None:
+        self.shape, self.count = (observations, actions), observations * actions
+
+    def initial(self, generator: Any) -> Any:
+        return generator.standard_normal(self.count, np.float32)
+
+    def load(self, flat: Any) -> None:
+        self.matrix = doubled_in_place(flat).reshape(self.shape)
+
+    def act(self, observation: Any) -> Any:
+        return observation @ self.matrix
 
 
 class SlowAtFirst(Base):

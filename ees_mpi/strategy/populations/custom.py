@@ -87,7 +87,7 @@ class CustomPopulation(Population, frozen=True):
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
         with calling(self._code, "individual()"):
-            z = np.ascontiguousarray(self.population.individual(readonly(learned), draw, index, noise), np.float32)
+            z = np.array(self.population.individual(readonly(learned), draw, index, noise), np.float32, order="C")
         if z.shape != learned["mean"].shape[1:]:
             raise self._error(f"individual() returned the shape {z.shape}; expected {learned['mean'].shape[1:]}")
         return z

@@ -117,7 +117,8 @@ class EnvironmentWalker:
         space, self._observed = self.env.action_space, self.env.observation_space.shape
         self.discrete, self._first = not hasattr(space, "low"), int(getattr(space, "start", 0))
         if not self.discrete:
-            self._low, self._high, self._shape = space.low.reshape(-1), space.high.reshape(-1), space.shape
+            self._low, self._high = space.low.reshape(-1), space.high.reshape(-1)
+            self._shape, self._kind = space.shape, space.dtype
 
     @property
     def position(self) -> tuple[float, ...]:
@@ -153,7 +154,8 @@ class EnvironmentWalker:
         """Return the action for an output of the policy."""
         if self.discrete:
             return self._first + int(output.argmax())
-        return np.clip(output, self._low, self._high).reshape(self._shape)
+        action = np.clip(output, self._low, self._high).reshape(self._shape)
+        return action if self._kind.kind == "f" else np.rint(action).astype(self._kind)
 
     def close(self) -> None:
         with calling(f"task.env {self.name}", "close()"):

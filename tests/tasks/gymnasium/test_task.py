@@ -60,6 +60,16 @@ def test_an_environment_may_change_its_arrays_in_place_and_number_its_actions_fr
     assert outcome.observations is not None and outcome.observations.tolist() == [4, 0 + 1 + 2 + 3, 0 + 1 + 4 + 9]
 
 
+def test_actions_of_whole_numbers_are_rounded() -> None:
+    outcome = evaluate(build(env="support.own_place:Whole-v0", env_settings={"same": True}))  # it checks its actions
+    assert outcome.valid and all(2 * number == round(2 * number) for number in outcome.behavior)
+
+
+def test_a_policy_may_change_its_parameters_in_place() -> None:
+    outcome = evaluate(build(env="Pendulum-v1", policy="support.own_tasks:DoublingPolicy"))  # the same a second time
+    assert outcome.valid
+
+
 def test_a_package_that_an_environment_needs_is_the_one_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "Box2D", None)
     with pytest.raises(MissingExtra, match="Box2D is not installed") as error:
