@@ -98,10 +98,11 @@ class MamlEvaluator:
         drawn = [draws(config, work.state.generation, task) for task in index]
         noise, sampled = (np.stack(part, axis=1) for part in zip(*drawn, strict=True))
         directions = [direction_of(config.task, sign) for sign in work.draw.sign[list(index)].tolist()]
+        rest = directions, work.statistics, config.task.axes
         theta = torch.tensor(theta_of(work.state)).repeat(len(index), 1)
-        before = walk(walks, theta, noise[0], sampled[0], directions, work.statistics)
+        before = walk(walks, theta, noise[0], sampled[0], *rest)
         theta = adapted_theta(config, theta, before)
-        return Pairs(list(index), before, walk(walks, theta, noise[1], sampled[1], directions, work.statistics))
+        return Pairs(list(index), before, walk(walks, theta, noise[1], sampled[1], *rest))
 
     def close(self) -> None:
         self._rollouts.close()
@@ -117,11 +118,15 @@ def walk(
     sampled: NDArray[np.bool_],
     directions: Sequence[float],
     statistics: tuple[Floats, Floats],
+    place: int = 0,
 ) -> TaskRollouts:
-    """Return rollouts of policies theta [N, D] with action noise [N, R, T, A]; `sampled`: [N, R]."""
+    """Return rollouts of policies theta [N, D] with action noise [N, R, T, A]; `sampled`: [N, R].
+
+    place: as `rollouts_of` takes it
+    """
     actions = noise.shape[-1]
     stds = torch.from_numpy(np.exp(theta[:, -actions:].cpu().numpy()))
-    return rollouts_of(walks.walk(theta[:, :-actions], stds, noise, sampled, statistics), directions)
+    return rollouts_of(walks.walk(theta[:, :-actions], stds, noise, sampled, statistics), directions, place)
 
 
 def adapted_theta(config: Config, theta: Tensor, before: TaskRollouts) -> Tensor:
@@ -146,7 +151,7 @@ def adapt(ranks: Ranks, config: Config, state: State, generation: int) -> tuple[
     noise = stream(config.run.seed, f"adapt towards {heading}", generation).standard_normal(shape, np.float32)
     # Every rank makes all rollouts: this takes a few seconds, and all ranks have the same bits.
     theta, nobody = torch.tensor(theta_of(state))[None], np.zeros(shape[:2], np.bool_)
-    before = walk(walks, theta, noise, nobody, [heading], state.statistics)
+    before = walk(walks, theta, noise, nobody, [heading], state.statistics, task.axes)
     walks.close()
     if not before.usable:
         raise collective(TaskError("the rollouts for the adaptation are not finite"))

@@ -156,12 +156,16 @@ def direction_of(task: Task, sign: int) -> float:
     return (task.heading or 0.0) + (0.0 if sign > 0 else 180.0)
 
 
-def rollouts_of(walked: Walked, directions: Sequence[float]) -> TaskRollouts:
-    """Return rollouts with the rewards of their tasks; `directions`: of the tasks, in degrees."""
+def rollouts_of(walked: Walked, directions: Sequence[float], place: int = 0) -> TaskRollouts:
+    """Return rollouts with the rewards of their tasks.
+
+    directions: of the tasks, in degrees; place: how many of the last numbers of a behaviour are a place; 0: all are
+    """
     position = walked.position.double()  # [N, R, 1 + T, B]
+    places = position[..., -place:][..., :2]
     axes = [[along(direction, *unit) for unit in ((1.0, 0.0), (0.0, 1.0))] for direction in directions]
-    along_axes = torch.tensor(axes, dtype=position.dtype, device=position.device)[:, None, None, : position.shape[3]]
-    rewards = (position[..., :2] * along_axes).sum(-1).diff(dim=2)
+    along_axes = torch.tensor(axes, dtype=position.dtype, device=position.device)[:, None, None, : places.shape[3]]
+    rewards = (places * along_axes).sum(-1).diff(dim=2)
     taken = torch.arange(rewards.shape[2], device=rewards.device) < walked.length[..., None]
     last = walked.length[..., None, None].expand(-1, -1, 1, position.shape[3])
     return TaskRollouts(

@@ -10,8 +10,9 @@ from support.maml_point import STRIDE, Point, Walker
 
 from ees_mpi.arrays import Singles
 from ees_mpi.maml.evaluators import walk
-from ees_mpi.maml.rollouts import CpuWalks, TaskRollouts
+from ees_mpi.maml.rollouts import CpuWalks, TaskRollouts, rollouts_of
 from ees_mpi.policies import MLP
+from ees_mpi.tasks.locomotion import Walked
 
 LAYERS = (2, 4, 2)
 
@@ -34,6 +35,14 @@ def test_actions_are_what_the_network_says_and_the_noise() -> None:
     quiet = [network.act(seen) for seen in made.observations[0, 0].numpy()]
     noise = np.random.default_rng(1).standard_normal((3, 6, 2), np.float32)
     np.testing.assert_allclose(made.actions[0, 0], quiet + noise[0], rtol=1e-6)
+
+
+def test_rewards_are_those_of_the_place_which_stands_last() -> None:
+    position = torch.tensor([[[[9.0, 0.0, 0.0], [5.0, 1.0, 3.0]]]])  # of one rollout: a height, x and y, after one step
+    nothing = torch.zeros(1, 1, 1, 1)
+    walked = Walked(nothing, nothing, position, torch.ones(1, 1, dtype=torch.int64), torch.zeros(1, 3))
+    rewards = [rollouts_of(walked, [angle], place=2).total.item() for angle in (0.0, 90.0, 180.0)]
+    assert rewards == [1.0, 3.0, -1.0]
 
 
 class Falling(Walker):
