@@ -73,8 +73,8 @@ def run_session(
             raise
         with ranks.together():
             if prepared and not path.exists():
-                said = f"{path} was removed while this run was writing; its generations are not saved"
-                raise RunFileError(said) from None
+                said = f"{path} was removed or moved while this run was writing"
+                raise RunFileError(f"{said}; only one that was moved can be resumed, with its journal") from None
         again = f"and `ees-mpi resume {shlex.quote(str(path))}` continues the run"
         raise collective(Interrupted(f"{error}, {again}")) from None
     if prepared:

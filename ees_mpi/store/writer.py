@@ -182,8 +182,8 @@ class Writer:
         newest = f"{self.path.name}.journal"
         if not self.path.exists():
             raise RunFileError(
-                f"{self.path} was removed while this run was writing. Its newest generations are in {newest}, those "
-                "before are lost, and it cannot be continued"
+                f"{self.path} was removed or moved while this run was writing. Its newest generations are in {newest}: "
+                "one that was moved can be resumed with it, as NAME.h5.journal beside it; the others are only there"
             )
         with Reader(self.path, allow_damaged_journal=True, contents=self._journal.contents()) as reader:
             if reader.run_id != self.attributes["run_id"] or reader.generations != self.generations:

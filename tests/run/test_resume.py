@@ -57,7 +57,7 @@ def test_an_interrupted_run_whose_file_was_removed_does_not_call_it_saved(tmp_pa
         os.kill(os.getpid(), signal.SIGTERM)
 
     tiny = {"population.size": 20, "run.generations": 6, "noise.size": 5000, "run.fsync": False}
-    with pytest.raises(RunFileError, match="was removed while this run was writing"):
+    with pytest.raises(RunFileError, match="was removed or moved while this run was writing"):
         ees_mpi.train("interference-maxvar", out, settings=tiny, on_generation=remove)
 
 

@@ -187,16 +187,20 @@ def test_a_file_that_hdf5_cannot_read_again_is_not_put_in_place(
     check(file.path, 2)
 
 
-@pytest.mark.parametrize("removed", [True, False])
-def test_a_file_that_was_replaced_or_removed_under_its_writer_is_left_as_it_is(removed: bool, tmp_path: Path) -> None:
-    file, other = create(tmp_path / "run.h5"), made(tmp_path / "other.h5", 1).read_bytes()
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_file_that_was_replaced_or_moved_under_its_writer_is_left_as_it_is(moved: bool, tmp_path: Path) -> None:
+    file, other, new = create(tmp_path / "run.h5"), made(tmp_path / "other.h5", 1).read_bytes(), tmp_path / "moved.h5"
     append(file, 2)
-    file.path.unlink() if removed else file.path.write_bytes(other)
-    said = "was removed while this run was writing" if removed else "now holds another run.* are in run.h5.journal"
+    file.path.rename(new) if moved else file.path.write_bytes(other)
+    said = "was removed or moved.* can be resumed" if moved else "now holds another run.* are in run.h5.journal"
     with pytest.raises(RunFileError, match=said):
         file.close()
     assert len(journal.read(file.path).records) == 3
-    assert not file.path.exists() if removed else file.path.read_bytes() == other
+    if moved:
+        journal.path_of(file.path).rename(journal.path_of(new))
+        writer.resume(new).close()
+        check(new, 2)
+    assert not file.path.exists() if moved else file.path.read_bytes() == other
 
 
 def test_a_link_stays_a_link_and_the_mode_stays_the_mode(tmp_path: Path) -> None:
