@@ -119,6 +119,10 @@ class Evolution(Method):
     @before_rollouts()
     def try_out(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
+        if any(part.uses_fitness for _, part in self.objective.members) and not task.gives_fitness:
+            raise ConfigError(
+                f"{task.own_code}: the objective needs a fitness; expected f(z) to return behavior, fitness"
+            )
         for _, part in self.objective.members:
             part.try_out(population.size, task.behavior_dim)
         population.try_out(task.parameters)

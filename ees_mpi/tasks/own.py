@@ -196,6 +196,15 @@ class Function(OwnCode, frozen=True, kw_only=True):
     def open(self, seed: int) -> "OneByOne":
         return (InBatches if self.batch else OneByOne)(self, self.start_seed(seed))
 
+    @property
+    def gives_fitness(self) -> bool:  # type: ignore[override]
+        rollouts = self.open(0)
+        self._evaluate_first_mean(rollouts)
+        return rollouts.gives_fitness
+
+    def _evaluate_first_mean(self, rollouts: "OneByOne") -> None:
+        rollouts.evaluate(0, self.initial(np.random.default_rng(0)), np.zeros(0), np.zeros(0), False)
+
     def check(self) -> None:
         """Evaluate the first mean; raise a ConfigError if several starts could not differ."""
         rollouts = self.open(0)
@@ -206,11 +215,13 @@ class Function(OwnCode, frozen=True, kw_only=True):
                 "are the same; expected f(z, seed)"
             )
         _ = self.axes
-        rollouts.evaluate(0, self.initial(np.random.default_rng(0)), np.zeros(0), np.zeros(0), False)
+        self._evaluate_first_mean(rollouts)
 
 
 class OneByOne:
     """Calls the function with one individual at a time."""
+
+    gives_fitness = False  # whether the function returned one, the last time
 
     def __init__(self, task: Function, seed: int):
         self._task, self._call, self._named = task, function(task.function, KEY), {"seed": seed}
@@ -238,6 +249,7 @@ class OneByOne:
                 returned = self._call(parameters.copy(), **self._named)  # the function may change them
             with calling(code, f"what {name}() returned"):
                 given = isinstance(returned, tuple) and len(returned) == 2 and np.size(returned[0]) == np.prod(shape)
+                self.gives_fitness = given
                 behavior, fitness = returned if given else (returned, np.zeros(shape[:-1]))
                 behavior, fitness = doubles(behavior), doubles(fitness)
             whole = behavior.size == np.prod(shape) and behavior.shape[:1] in (shape[:1], ())

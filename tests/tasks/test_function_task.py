@@ -45,6 +45,12 @@ def test_a_function_a_callable_object_and_one_with_a_fitness_are_tasks() -> None
     assert len(digests) == 1
 
 
+def test_an_objective_that_needs_a_fitness_refuses_a_function_that_returns_none() -> None:
+    with pytest.raises(ees_mpi.ConfigError, match="mine:f: the objective needs a fitness"):
+        train("f = lambda z: z[:2]", {"objective.name": "fitness"})
+    train("f = lambda z: (z[:2], z[0])", {"objective.name": "fitness"}).close()
+
+
 @pytest.mark.slow
 def test_a_batch_has_the_same_rows_for_any_number_of_missing_individuals() -> None:
     text = "calls = []\ndef f(z):\n    calls.append(len(z))\n    return np.sin(z[:, :2]), z[:, 0]"
