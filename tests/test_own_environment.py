@@ -8,9 +8,11 @@ import pytest
 from support.program import done, ees, refusal, sets
 
 import ees_mpi
+from ees_mpi import config
 from ees_mpi.analysis.figures.catalog import suiting
 from ees_mpi.analysis.numbers.heritability import describe
 from ees_mpi.analysis.numbers.tables import number
+from ees_mpi.analysis.offspring import axis_names
 from ees_mpi.errors import ConfigError
 from ees_mpi.tasks import TASKS
 
@@ -131,6 +133,21 @@ def test_the_table_of_measure_says_where_the_policy_ends_and_not_where_it_was_be
     with ees_mpi.open_run(out, trust=True) as measured:
         x, y = measured["behavior_of_mean"][0][2:]
     assert f"the policy itself ends at ({number(x)}, {number(y)});" in said
+
+
+def test_numbers_of_several_steps_are_not_named_as_those_of_the_last_one(own: Path, tmp_path: Path) -> None:
+    path = tmp_path / "way.h5"
+    chosen = "task.behavior=final_observation[1]", "task.behavior_steps=[2, 6]"
+    for axes, names in ((1, ["final observation[1]"]), (0, ["behaviour[0]", "behaviour[1]"])):
+        done("train", own, *sets(*chosen, f"task.axes={axes}"), "-o", path, "--overwrite")
+        with ees_mpi.open_run(path) as way:
+            assert axis_names(way) == names
+
+
+@pytest.mark.parametrize(("fitness", "notes"), [("reward", 1), ("behavior", 0)])
+def test_a_direction_that_is_not_used_is_told(fitness: str, notes: int, own: Path) -> None:
+    settings = ["task.direction=180", f"task.fitness={fitness}"]
+    assert len(config.load(str(own), settings, trust=True).notes) == notes
 
 
 def test_up_and_down_are_directions_of_two_numbers(own: Path, run: Path, tmp_path: Path) -> None:

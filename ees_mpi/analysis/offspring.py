@@ -37,8 +37,10 @@ def axis_names(run: Run) -> list[str]:
     if kind in ("final_info", "mean_info"):
         name = name.replace("info", plain(inside))
     record = int(run["behavior"].shape[2]) // len(getattr(task, "marks", (0,)))  # a place is its last numbers
+    if count > record:  # a place over several steps
+        name, record, inside = "behaviour", int(run["behavior"].shape[2]), ""
     chosen = chosen_of(inside) if kind == "final_observation" else []
-    numbers = chosen if count <= len(chosen) else range(max(record, count))
+    numbers = chosen if count <= len(chosen) else range(record)
     return [name] if len(numbers) == 1 and not chosen else [f"{name}[{number}]" for number in numbers[-count:]]
 
 

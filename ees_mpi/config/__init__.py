@@ -197,10 +197,13 @@ def parse(
         example = "`ees-mpi config PRESET` prints a whole config, `ees-mpi presets` lists the presets"
         others = f", also {', '.join(f'[{section}]' for section in missing[1:])}" if missing[1:] else ""
         raise ConfigError(f"{source}: section [{missing[0]}] is missing{others}; {example}")
+    task = TASKS.build(sections["task"])
+    if getattr(task, "direction", 0.0) and task.heading is None and not stored:
+        notes.append("task.direction has no effect: the fitness is the sum of rewards, unless task.fitness=behavior")
     return Config(
         run=convert(sections["run"], RunSettings, "run"),
         noise=convert(sections["noise"], NoiseSettings, "noise"),
-        task=TASKS.build(sections["task"]),
+        task=task,
         population=POPULATIONS.build(sections["population"]),
         method=method.build(sections),
         notes=tuple(notes),
