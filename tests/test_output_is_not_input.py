@@ -63,6 +63,15 @@ def test_two_commands_with_one_output_lose_no_result(run: Path, monkeypatch: pyt
     assert Path("first.h5").read_bytes() == run.read_bytes() and info(second)["population_size"] == 2
 
 
+def test_overwrite_does_not_replace_a_run_that_has_begun_meanwhile(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ees_mpi.commands.offspring.check_target", lambda *arguments: None)  # it has not begun yet
+    shutil.copy(run, "begun.h5")
+    Path("begun.h5.journal").touch()
+    code, line = refusal(*SAMPLE, "--out", "begun.h5", "--overwrite")
+    assert code == 3 and "begun.h5 exists now: another process has written it; this result is in " in line
+    assert Path("begun.h5").read_bytes() == run.read_bytes()
+
+
 def test_a_sample_that_fails_leaves_no_file_behind(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")

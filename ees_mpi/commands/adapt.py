@@ -18,7 +18,15 @@ from ees_mpi import machine
 from ees_mpi.arrays import Arrays, Singles
 from ees_mpi.commands.arguments import path_of
 from ees_mpi.commands.export import check_policy, write_policy
-from ees_mpi.commands.offspring import Parent, check_target, draw, evaluate_offspring, offspring, parent_of_run
+from ees_mpi.commands.offspring import (
+    Parent,
+    check_target,
+    draw,
+    evaluate_offspring,
+    may_replace,
+    offspring,
+    parent_of_run,
+)
 from ees_mpi.commands.requests import AdaptRequest, changes_of, check_same
 from ees_mpi.commands.shelf import output_beside
 from ees_mpi.config import Config
@@ -132,7 +140,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             }
             groups = {**adapted.groups, "evaluations": scores}
             named = {f"{group}/{name}": array for group in groups for name, array in groups[group].items()}
-            with replaced(out, RunFileError, request.overwrite) as fresh:
+            with replaced(out, RunFileError, may_replace(out, request.overwrite)) as fresh:
                 write_arrays(fresh, FORMAT, attributes, named)
             if policy and isinstance(task, PolicyTask):
                 _write_policy(policy, task, parent, adapted)

@@ -288,7 +288,7 @@ def evaluate(
             note = json.dumps({**parent.about, "setting": {"std": list(stds)}})
             here = {**machine.fingerprint(uses_torch(config)), **evaluator.described, **sources(config.to_toml())}
             here["commit"] = machine.commit()
-            with replaced(out, RunFileError, overwrite) as fresh:
+            with replaced(out, RunFileError, may_replace(out, overwrite)) as fresh:
                 writer = create(fresh, config, after.arrays(), True, kind=KIND, started_from=note)
                 begin_session(writer, config, ranks, here, start=began)
                 for record, following in rows:
@@ -306,3 +306,8 @@ def check_target(ranks: Ranks, source: Path, out: Path, overwrite: bool) -> None
             if journal.path_of(out).exists():
                 raise RunFileError(f"{out} names an unfinished run; resume it, or choose another name")
             check_new(out, overwrite)
+
+
+def may_replace(out: Path, overwrite: bool) -> bool:
+    """Return whether the finished output may replace a file: not a run that has begun under its name meanwhile."""
+    return overwrite and not journal.path_of(out).exists()

@@ -142,6 +142,9 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None,
     name = (metric or usual).replace("-", "_")
     if name not in known:
         raise ConfigError(f"--metric: {unknown(name, known)}")
+    if len({metrics.title(name, lengths) for lengths in scale}) > 1:
+        alone = f"{name} uses lengths that fit each task, and those of these runs differ; draw each task by itself"
+        raise RunFileError(f"figure sweep: {alone}, or give --cell X")
     groups = labels.grouped(keys[0], configs)
     figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     pairs = list(zip(runs, scale, strict=True))

@@ -126,6 +126,12 @@ def _check_comparable(metric: str, values: list[RunValue], same_direction: bool)
             f"the runs are at different generations, {generations[0]} to {generations[-1]}; --generation "
             f"{generations[0]} compares one that all have"
         )
+    for other in values:
+        if other.about != one.about:
+            raise RunFileError(
+                f"{one.path} and {other.path} have different lengths, {one.about} and {other.about}; "
+                f"--{metrics.METRICS[metric].length} sets those of all"
+            )
     sizes = sorted({value.size for value in values})
     if metric == "coverage" and len(sizes) > 1:
         raise RunFileError(
