@@ -102,6 +102,10 @@ class Evolution(Method):
     def uses_torch(self) -> bool:
         return any(part.uses_torch for _, part in self.objective.members)
 
+    @property
+    def uses_fitness(self) -> bool:
+        return any(part.uses_fitness for _, part in self.objective.members)
+
     def check(self, task: Task, population: Population) -> None:
         """Raise a ConfigError if the parts cannot work together."""
         for _, part in self.objective.members:
@@ -119,7 +123,7 @@ class Evolution(Method):
     @before_rollouts()
     def try_out(self, task: Task, population: Population) -> None:
         """Try the user's plugins on random numbers, so that faulty ones are found before the first rollout."""
-        if any(part.uses_fitness for _, part in self.objective.members) and not task.gives_fitness:
+        if self.uses_fitness and not task.gives_fitness:
             raise ConfigError(
                 f"{task.own_code}: the objective needs a fitness; expected f(z) to return behavior, fitness"
             )

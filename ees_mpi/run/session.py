@@ -74,7 +74,7 @@ def run_session(
         with ranks.together():
             if prepared and not path.exists():
                 said = f"{path} was removed or moved while this run was writing"
-                raise RunFileError(f"{said}; only one that was moved can be resumed, with its journal") from None
+                raise RunFileError(f"{said}. If it was moved, it can be resumed with its journal beside it") from None
         again = f"and `ees-mpi resume {shlex.quote(str(path))}` continues the run"
         raise collective(Interrupted(f"{error}, {again}")) from None
     if prepared:

@@ -46,8 +46,7 @@ def rows_of(
         `task.behavior_dim` is 0
     """
     task, method = config.task, config.method
-    objectives = method.objective.members if isinstance(method, Evolution) else ()
-    if fitness is None and any(part.uses_fitness for _, part in objectives):
+    if fitness is None and isinstance(method, Evolution) and method.uses_fitness:
         raise TaskError("tell: the objective needs a fitness for each row; expected tell(behavior, fitness)")
     if behavior is None and method.algorithm == "fitness":
         behavior = fitness

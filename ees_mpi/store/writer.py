@@ -182,8 +182,8 @@ class Writer:
         newest = f"{self.path.name}.journal"
         if not self.path.exists():
             raise RunFileError(
-                f"{self.path} was removed or moved while this run was writing. Its newest generations are in {newest}: "
-                "one that was moved can be resumed with it, as NAME.h5.journal beside it; the others are only there"
+                f"{self.path} was removed or moved while this run was writing. Its newest generations are in {newest}. "
+                "If the file was moved, it can be resumed: put the journal beside it, as NAME.h5.journal"
             )
         with Reader(self.path, allow_damaged_journal=True, contents=self._journal.contents()) as reader:
             if reader.run_id != self.attributes["run_id"] or reader.generations != self.generations:

@@ -312,7 +312,8 @@ class Rollouts:
 
     def _fitness(self, last: tuple[float, ...]) -> float:
         """Return the fitness of the finished rollout, which ended at `last`."""
-        return along(self._task.heading or 0.0, *last[:2])
+        place = last[-self._task.axes :]  # all numbers, if none are a place
+        return along(self._task.heading or 0.0, *place[:2])
 
     def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, ...]], tuple[float, ...]]:
         """Step until the end; return the number of steps, the recorded positions and the last position."""

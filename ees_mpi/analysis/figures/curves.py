@@ -144,7 +144,8 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None,
         raise ConfigError(f"--metric: {unknown(name, known)}")
     if len({metrics.title(name, lengths) for lengths in scale}) > 1:
         alone = f"{name} uses lengths that fit each task, and those of these runs differ; draw each task by itself"
-        raise RunFileError(f"figure sweep: {alone}, or give --cell X")
+        hint = ", or give --cell X" if metrics.METRICS[name].length == "cell" else ""
+        raise RunFileError(f"figure sweep: {alone}{hint}")
     groups = labels.grouped(keys[0], configs)
     figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     pairs = list(zip(runs, scale, strict=True))

@@ -39,7 +39,7 @@ class Rollout:
         self.observations.append(observation)
         self.rewards.append(float(reward))
         self.infos.append(
-            {key: value.copy() if isinstance(value, np.ndarray | list) else value for key, value in info.items()}
+            {key: value.copy() if isinstance(value, (np.ndarray, list)) else value for key, value in info.items()}
         )
 
 

@@ -178,9 +178,7 @@ class EnvironmentRollouts(Rollouts):
 
     def _fitness(self, last: tuple[float, ...]) -> float:
         """Return the sum of rewards, or the distance of the place along the direction of the task."""
-        if self._task.heading is None:
-            return math.fsum(self._robot.rollout.rewards)
-        return super()._fitness(last[-self._task.axes :])  # all numbers, if none are a place
+        return super()._fitness(last) if self._task.heading is not None else math.fsum(self._robot.rollout.rewards)
 
     def _walk(self, seen: list[Singles] | None) -> tuple[int, list[tuple[float, ...]], tuple[float, ...]]:
         """Step until the end; an exception of the environment names it."""
