@@ -1,7 +1,8 @@
 """`ees-mpi sample`: new offspring of a trained mean. `ees-mpi measure`: how evolvable any policy is.
 
 Both write a study: a run file of kind `study`, whose rows are settings, not generations of training: `sample` has one
-standard deviation, `measure` several. All rows have the same noise vectors. `adapt` and `verify` take the outcomes.
+standard deviation, `measure` several. All rows have the same noise vectors, and the same starts: those of generation 0.
+`adapt` and `verify` take the outcomes.
 """
 
 import json
@@ -274,7 +275,7 @@ def evaluate(
     means: Outcomes | None = None
     with closing(open_evaluator(config, noise, ranks)) as evaluator:
         for number, (std, learned) in enumerate(stds.items()):
-            state, after = (State(row, learned, {}, parent.state.observations) for row in (number, number + 1))
+            state, after = (State(row, learned, {}, parent.state.observations) for row in (0, number + 1))
             work = study_work(config, state, parent.statistics, draws, with_mean=means is None)
             found = evaluate_offspring(evaluator, work, ranks)
             means = means or found.means

@@ -155,7 +155,7 @@ def _compare(ranks: Ranks, run: Run, generations: Sequence[int], individuals: in
     with closing(evaluator):
         for g in generations:
             with located(f"generation {g}"):
-                mean = [size] * bool(np.isfinite(run["fitness_of_mean"][g]) and not (g and is_study(run)))
+                mean = [size] * bool(np.isfinite(run["fitness_of_mean"][g]))
                 again = evaluator.evaluate(stored_work(run, g), np.append(wanted, np.array(mean, np.int64)))
             with ranks.together():
                 compare_bits(run, g, wanted, again.outcomes, evaluator.described)

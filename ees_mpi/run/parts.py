@@ -91,8 +91,9 @@ def study_work(
 
 
 def stored_work(run: "Run", generation: int) -> Work:
-    """Return the work of a stored generation, and last the mean."""
-    state = State(generation, run.learned(generation), {}, run.observation_sums(generation))
+    """Return the work of a stored generation, or of a row of a study, all of which start alike; last the mean."""
+    number = generation if run.attributes["kind"] == "run" else 0
+    state = State(number, run.learned(generation), {}, run.observation_sums(generation))
     return study_work(run.config, state, run.observation_statistics(generation), run.draw(generation))
 
 

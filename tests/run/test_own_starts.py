@@ -100,6 +100,20 @@ def test_the_measured_share_is_that_of_the_numbers(tmp_path: Path) -> None:
         assert len(facts(measured)) == 2
 
 
+@pytest.mark.parametrize("rule", ["common", "own"])
+def test_all_stds_of_a_measurement_have_the_same_starts(rule: str, tmp_path: Path) -> None:
+    """Otherwise the difference of two stds would be that of their starts, too."""
+    run, out = tmp_path / "run.h5", tmp_path / "measured.h5"
+    random_parts.train(run, random_parts.seeded, **{"task.rollouts": 2, "task.starts": rule}).close()
+    ees_mpi.measure(str(run), count=6, std=(0.5, 2.0), out=out, trust=True).close()
+    with ees_mpi.open_run(out) as measured:
+        z = np.array([[measured.individual(row, index)[0] for index in range(6)] for row in range(2)])
+        shifts = measured["behavior_by_start"][..., 0] - z[..., None]
+        np.testing.assert_allclose(shifts[0], shifts[1], atol=1e-6)
+    assert "the same bits" in done("verify", out, "--trust").stdout
+    assert "the same bits as in the file" in done("replay", out, "--mean", "--generation", 1, "--trust").stdout
+
+
 def test_the_figure_shows_the_first_numbers_of_a_behaviour_that_is_no_place(tmp_path: Path) -> None:
     run, out = tmp_path / "run.h5", tmp_path / "measured.h5"
     done("train", config(tmp_path, "wide", more="parameters = 2, behavior_dim = 10"), "-o", run)
