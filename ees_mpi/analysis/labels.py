@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ees_mpi.errors import ConfigError
+from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.registry import flat, unknown
 from ees_mpi.run.file import Run, is_study, starting_note
 from ees_mpi.store.files import damage_reported
@@ -23,6 +23,8 @@ PHASES = {  # of rank 0 in a generation; the run file has the seconds of each
 }
 Settings = Mapping[str, Any]  # a config: section.key -> value
 MAX_SETTINGS = 3  # settings in the name of a run
+# The keys that make a task; runs of one task may differ in others, and their names say so.
+TASK = ("task.name", "task.env", "task.model", "task.function", "task.behavior", "task.axes")
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,26 @@ def started_from(run: Run) -> str:
 def settings(sections: Mapping[str, Any]) -> Settings:
     """Return the values of a config, by key."""
     return {"method": "ees", **dict(flat(json.loads(json.dumps(sections))))}
+
+
+def settings_of(run: Run) -> Settings:
+    """Return the values of the config of a run, by key; `task.axes` is the length of its places, also if not set."""
+    return {**settings(run.config.sections()), "task.axes": run.metric_settings.axes}
+
+
+def task_of(config: Settings) -> tuple[Any, ...]:
+    """Return what runs must have in common so that their behaviours can be compared."""
+    return tuple(config.get(key) for key in TASK)
+
+
+def check_same_task(configs: Sequence[tuple[Path, Settings]]) -> None:
+    """Raise a RunFileError if configs have different tasks; each with the file that it is from."""
+    first, one = configs[0]
+    for path, other in configs:
+        for key in TASK:
+            if one.get(key) != other.get(key):
+                both = f"{key} is {one.get(key)!r} and {other.get(key)!r}"
+                raise RunFileError(f"{first} and {path} are of different tasks: {both}")
 
 
 def grouped(key: str, configs: Mapping[Path, Settings]) -> dict[str, list[Path]]:

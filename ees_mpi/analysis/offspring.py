@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from ees_mpi.analysis.labels import check_same_task, settings_of
 from ees_mpi.arrays import Floats
-from ees_mpi.errors import RunFileError
 from ees_mpi.run.file import Run
 from ees_mpi.tasks.gymnasium.behaviors import chosen_of, parts_of
 from ees_mpi.tasks.locomotion import along
@@ -44,17 +44,9 @@ def axis_names(run: Run) -> list[str]:
     return [name] if len(numbers) == 1 and not chosen else [f"{name}[{number}]" for number in numbers[-count:]]
 
 
-def task_of(run: Run) -> tuple[str, str, int]:
-    """Return what runs must have in common so that their places can be compared."""
-    return run.config.task_name, run.config.task.label, run.metric_settings.axes
-
-
 def check_one_task(runs: Sequence[Run]) -> None:
-    """Raise a RunFileError if runs have different tasks."""
-    tasks = {task_of(run): run for run in runs}
-    if len(tasks) > 1:
-        one, other, *_ = tasks.values()
-        raise RunFileError(f"{one.path} and {other.path} are of different tasks; show each task by itself")
+    """Raise a RunFileError if runs have different tasks, so that their places cannot be shown together."""
+    check_same_task([(run.path, settings_of(run)) for run in runs])
 
 
 def extremes(behavior: Floats, count: int) -> list[int]:

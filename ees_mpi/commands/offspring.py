@@ -30,14 +30,14 @@ from ees_mpi.foreign.policy_files import PolicySource
 from ees_mpi.generation import Draw, Found, Outcomes, Record, State, Work
 from ees_mpi.noise import NoiseTable, stream
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.search import also, sources
+from ees_mpi.registry.search import sources
 from ees_mpi.registry.toml import Setting, key_of, shown, tables
 from ees_mpi.run import starting_point
 from ees_mpi.run.arrays import layout_of
 from ees_mpi.run.evaluators import Evaluator, counting
 from ees_mpi.run.file import check_ours
 from ees_mpi.run.loop import arrays_of, seal
-from ees_mpi.run.parts import noise_table, open_evaluator, study_work, uses_torch
+from ees_mpi.run.parts import config_of_all, noise_table, open_evaluator, study_work, uses_torch
 from ees_mpi.run.start import begin_session, create
 from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store import journal
@@ -203,9 +203,7 @@ def read_parent(
         return configs.parse(load().config, settings, f"the config in {policy}", trust, stored=True)
 
     ranks.check_alike(machine.fingerprint())
-    asked = ranks.from_root(read)
-    also(asked.folders)  # of its file, which rank 0 has read
-    ranks.set_stall_limit(60 * asked.run.stall_minutes)
+    asked = config_of_all(ranks, read)
 
     def prepare() -> Parent:
         config = configs.with_rule_of_starts(asked) if task is None else configs.complete(asked)

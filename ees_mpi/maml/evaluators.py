@@ -118,7 +118,7 @@ def walk(
     sampled: NDArray[np.bool_],
     directions: Sequence[float],
     statistics: tuple[Floats, Floats],
-    place: int = 0,
+    place: int,
 ) -> TaskRollouts:
     """Return rollouts of policies theta [N, D] with action noise [N, R, T, A]; `sampled`: [N, R].
 

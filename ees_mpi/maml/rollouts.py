@@ -156,7 +156,7 @@ def direction_of(task: Task, sign: int) -> float:
     return (task.heading or 0.0) + (0.0 if sign > 0 else 180.0)
 
 
-def rollouts_of(walked: Walked, directions: Sequence[float], place: int = 0) -> TaskRollouts:
+def rollouts_of(walked: Walked, directions: Sequence[float], place: int) -> TaskRollouts:
     """Return rollouts with the rewards of their tasks.
 
     directions: of the tasks, in degrees; place: how many of the last numbers of a behaviour are a place; 0: all are

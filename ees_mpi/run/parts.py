@@ -1,5 +1,6 @@
 """The parts of a run that its config asks for: the method, its evaluator, the first state; work that trains nothing."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from ees_mpi.errors import RunFileError, before_rollouts
 from ees_mpi.generation import Draw, Outcomes, State, Work
 from ees_mpi.noise import Noise, NoiseTable, shared_table, stream
 from ees_mpi.ranks import Ranks
+from ees_mpi.registry.search import also
 from ees_mpi.run.arrays import BY_START
 from ees_mpi.run.evaluators import CpuEvaluator, Evaluator
 from ees_mpi.run.loop import Method
@@ -18,6 +20,14 @@ from ees_mpi.strategy import evolution
 
 if TYPE_CHECKING:
     from ees_mpi.run.file import Run
+
+
+def config_of_all(ranks: Ranks, read: Callable[[], Config] | None) -> Config:
+    """Return on every rank the config that rank 0 reads; from now on its folders and its time limit hold."""
+    config = ranks.from_root(read)
+    also(config.folders)
+    ranks.set_stall_limit(60 * config.run.stall_minutes)
+    return config
 
 
 def open_parts(config: Config, ranks: Ranks) -> tuple[Method, Evaluator]:

@@ -12,11 +12,10 @@ from ees_mpi.config import Config
 from ees_mpi.errors import EesError, Interrupted, RunFileError, before_rollouts, collective
 from ees_mpi.generation import State
 from ees_mpi.ranks import Ranks
-from ees_mpi.registry.search import also
 from ees_mpi.run.arrays import sizes_of
 from ees_mpi.run.evaluators import Evaluator, counting
 from ees_mpi.run.loop import Method, Sink, UserSink, committing, loop
-from ees_mpi.run.parts import open_parts, uses_torch
+from ees_mpi.run.parts import config_of_all, open_parts, uses_torch
 from ees_mpi.run.progress import Progress
 from ees_mpi.terminal import say
 
@@ -43,9 +42,7 @@ def run_session(
     ranks.stop_when_asked()
     if max_hours is not None:
         ranks.deadline = time.monotonic() + 3600 * max_hours
-    asked = ranks.from_root(read)
-    also(asked.folders)  # of its file, which rank 0 has read
-    ranks.set_stall_limit(60 * asked.run.stall_minutes)
+    asked = config_of_all(ranks, read)
     prepared: Prepared | None = None  # on rank 0
     try:
         with ranks.together(), before_rollouts():

@@ -26,7 +26,7 @@ def batch(walker: Walker | None = None) -> TaskRollouts:
     task: Any = SimpleNamespace(layers=LAYERS, behavior_dim=2, walker=lambda seed: walker or Walker())
     noise = np.random.default_rng(1).standard_normal((1, 3, 6, 2), np.float32)
     statistics, observed = (np.zeros(2), np.ones(2)), np.array([[True, False, True]])
-    return walk(CpuWalks(task, 0), torch.tensor(theta())[None], noise, observed, [0.0], statistics)
+    return walk(CpuWalks(task, 0), torch.tensor(theta())[None], noise, observed, [0.0], statistics, 2)
 
 
 def test_actions_are_what_the_network_says_and_the_noise() -> None:

@@ -37,7 +37,7 @@ MANY = 3000  # points of a panel, which are then smaller
 
 
 def interference(runs: Sequence[Run]) -> Figure:
-    """Draw figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt; the optimum is dashed."""
+    """Draw figure 1: the pattern, and the genome over generations for MaxVar and MaxEnt, of a mixture all."""
     genomes: dict[str, dict[str, Any]] = {}
     runs = sorted(runs, key=lambda run: run.config.run.seed)
     for run, name in zip(runs, labels.run_names(runs), strict=True):
@@ -45,7 +45,7 @@ def interference(runs: Sequence[Run]) -> Figure:
             raise RunFileError(f"{run.path} is not a run of the interference task")
         check_generation(run, None)
         group = labels.algorithm(run.config.method.algorithm)
-        genomes.setdefault(group, {})[name.removeprefix(f"{group}, ")] = run["mean"][:, 0, 0]
+        genomes.setdefault(group, {})[name.removeprefix(f"{group}, ")] = run["mean"][:, :, 0]
     figure, (left, *panels) = style.grid(1 + len(genomes), 3, 2.1)
     x = np.linspace(0, 5 * np.pi, 4000)
     left.plot(x, [pattern(v) for v in x], color="0.35", linewidth=0.5)

@@ -106,14 +106,9 @@ def _compare(metric: str, request: CompareRequest) -> Facts:
 def _check_comparable(metric: str, values: list[RunValue], same_direction: bool) -> None:
     """Raise an error if a run is given twice, or if tasks, directions, generations or numbers of individuals differ."""
     labels.check_distinct((value.run_id, value.path) for value in values)
+    labels.check_same_task([(value.path, value.settings) for value in values])
     one = values[0]
     for other in values:
-        for key in ("task.name", "task.env", "task.behavior"):
-            both = one.settings.get(key), other.settings.get(key)
-            if both[0] != both[1]:
-                raise RunFileError(
-                    f"{one.path} and {other.path} are of different tasks: {key} is {both[0]!r} and {both[1]!r}"
-                )
         angles = [float(value.settings.get("task.direction", 0.0)) for value in (one, other)]
         if same_direction and angles[0] % 360 != angles[1] % 360:
             raise RunFileError(
@@ -126,12 +121,6 @@ def _check_comparable(metric: str, values: list[RunValue], same_direction: bool)
             f"the runs are at different generations, {generations[0]} to {generations[-1]}; --generation "
             f"{generations[0]} compares one that all have"
         )
-    for other in values:
-        if other.about != one.about:
-            raise RunFileError(
-                f"{one.path} and {other.path} have different lengths, {one.about} and {other.about}; "
-                f"--{metrics.METRICS[metric].length} sets those of all"
-            )
     sizes = sorted({value.size for value in values})
     if metric == "coverage" and len(sizes) > 1:
         raise RunFileError(
@@ -185,7 +174,7 @@ def _of_run(metric: str, run: Run, g: int, scale: Scale) -> RunValue:
         raise RunFileError(f"{run.path}: its {metric} is {value}, which cannot be compared")
     of, std = labels.subject(run), labels.stds(run)[g] if labels.stds(run) else 0.0
     trained = g if of.generation is None else of.generation
-    keys = {**labels.settings(run.config.sections()), **({"population.std": std} if std else {})}
+    keys = {**labels.settings_of(run), **({"population.std": std} if std else {})}
     about = run.path, of.run_id, keys, run["behavior"].shape[1], trained
     return RunValue(labels.label(run), value, *about, std=std, about=metrics.title(metric, scale))
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from ees_mpi import metrics
-from ees_mpi.analysis.offspring import positions, task_of
+from ees_mpi.analysis.labels import settings_of, task_of
+from ees_mpi.analysis.offspring import positions
 from ees_mpi.arrays import Floats
 from ees_mpi.commands.arguments import check_committed
 from ees_mpi.commands.verify import spaced
@@ -95,9 +96,12 @@ def number_of(run: Run, name: str, generation: int, scale: Scale) -> float:
 
 def scales(runs: Sequence[Run], cell: float | None = None, radius: float | None = None) -> list[Scale]:
     """Return the lengths for each run: those of one task have the same; cell, radius: prescribed by the user."""
-    found = {task_of(run): run for run in runs}
-    of_task = {task: _scale([run for run in runs if task_of(run) == task], cell, radius) for task in found}
-    return [of_task[task_of(run)] for run in runs]
+    tasks = [task_of(settings_of(run)) for run in runs]
+    of_task = {
+        task: _scale([run for run, own in zip(runs, tasks, strict=True) if own == task], cell, radius)
+        for task in dict.fromkeys(tasks)
+    }
+    return [of_task[task] for task in tasks]
 
 
 def _scale(runs: Sequence[Run], cell: float | None, radius: float | None) -> Scale:

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.image import imread
 from support.program import TESTS, ees, refused
 from support.run_files import edited
-from support.small_runs import Zoo, seeds
+from support.small_runs import Zoo, seeds, walk
 
 from ees_mpi import open_run
 from ees_mpi.analysis.figures.catalog import FIGURES, draw
@@ -68,6 +68,14 @@ def test_a_heat_map_holds_every_offspring(zoo: Zoo, folder: Path) -> None:
     assert mesh.get_array().sum() == pytest.approx(1)
     x, y = panel.get_xlim()
     assert x < np.abs(place).max() < y
+
+
+def test_the_genomes_of_all_components_are_drawn(folder: Path) -> None:
+    path = walk(folder / "two.h5", "interference-maxent", "population.name=mixture", "population.components=2")
+    _, panel = panels_of("interference", [path])
+    with open_run(path) as run:
+        drawn = [line.get_ydata() for line in panel.get_lines()[:2]]
+        np.testing.assert_array_equal(np.transpose(drawn), run["mean"][:, :, 0])
 
 
 def test_generations_can_be_chosen(zoo: Zoo) -> None:

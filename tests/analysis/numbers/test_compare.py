@@ -125,15 +125,14 @@ def test_mutations_of_different_stds_are_noted(folder: Path, cheetah: Path) -> N
     assert compared(*words, "--generation", 0)["notes"] == []
 
 
-def test_cells_of_different_sizes_are_refused(folder: Path) -> None:
+def test_different_tasks_and_cells_of_different_sizes_are_refused(folder: Path) -> None:
     runs = []
     for word, std in (("Waves", 0.5), ("Drawn", 0.01)):
         own = "task.name=custom", f"task.function=support.own_tasks:{word}", f"population.std={std}"
         runs.append(walk(folder / f"{word}.h5", "interference-maxent", *own))
-    coverage = "--metric", "coverage", runs[0], "--against", runs[1]
-    code, line = refused("compare", *coverage)
-    assert code == 3 and "have different lengths" in line and "--cell sets those of all" in line
-    assert compared(*coverage, "--cell", 0.1)["notes"]
+    for words in (("compare", "--metric", "coverage", runs[0], "--against", runs[1]), ("report", *runs)):
+        code, line = refused(*words)
+        assert code == 3 and "are of different tasks: task.function is 'support.own_tasks:Waves' and" in line
     code, line = refused("figure", "sweep", "--by", "task.function", "--metric", "coverage", *runs, "-o", "no.png")
     assert code == 3 and "draw each task by itself, or give --cell X" in line
 
