@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 from ees_mpi import ranks
 from ees_mpi.commands import arguments as kinds
 from ees_mpi.commands.arguments import Option, options_of
+from ees_mpi.errors import ConfigError
 from ees_mpi.terminal import nobody_reads, plain, say_on_stderr
 
 
@@ -67,7 +68,15 @@ def parameter(name: str, option: Option) -> click.Parameter:
     words = [*option.names, name]
     if not metavar:
         return click.Option(words, is_flag=True, help=option.help)
-    return click.Option(words, type=kind, metavar=metavar, multiple=option.many, required=required, help=_help(option))
+    options: dict[str, Any] = {"metavar": metavar, "required": required, "help": _help(option)}
+    return click.Option(words, type=kind, multiple=True, callback=None if option.many else _only, **options)
+
+
+def _only(context: click.Context, given: click.Parameter, values: tuple[Any, ...]) -> Any:
+    """Return the value of an option that may be given once; None without it."""
+    if len(values) > 1:
+        raise ConfigError(f"{given.opts[-1]}: expected once, got it {len(values)} times")
+    return values[0] if values else None
 
 
 def _help(option: Option) -> str:

@@ -35,6 +35,7 @@ REFUSED = [
     (2, "No such file or directory; did you mean wrong.toml?", "train wrongg.toml"),
     (2, "expected 0 to 5", "verify run.h5 --generation 6"),
     (2, "RUN.h5", "metrics"),
+    (2, "--std: expected once, got it 2 times", "measure net.pt --std 0.1 --std 0.2 --task x"),
     (2, "--std: expected a number between 1e-30 and 1e+30, got 0", "measure net.pt --std 0.1,0 --task x"),
     (3, "expected a policy: a run file, .npz, .zip of Stable-Baselines3", "measure model.pkl --task cheetah-maxent"),
     (3, "text.h5 is not a readable HDF5 file; expected a run file", "measure text.h5"),
@@ -45,7 +46,7 @@ REFUSED = [
     (3, "cut.h5 is truncated: more than its 3000 bytes are expected; copy it again", "resume cut.h5"),
     *((3, "sub is a folder; expected a run file", f"{verb} sub") for verb in ("figure", f"{TRAIN} --from")),
     (2, "argument (more); `ees-mpi train --help` lists the options", "train interference-maxvar more"),
-    (2, "--out runs/: this is a folder", f"{TRAIN} --out runs/"),  # which would be the name of the run file
+    (2, "--out runs/: this is a folder", "train interference-maxvar --out runs/"),
     (2, "--together: for a video only; add --video", "replay cheetah.h5 --together"),
     (2, "--mutations 65: expected at most 64, or --extremes", "replay cheetah.h5 --mutations 65"),
     (2, "add --mutations", "replay cheetah.h5 --set task.engine=mujoco"),
@@ -59,7 +60,7 @@ REFUSED = [
     (3, "measure --starts", "figure starts run.h5"),
     *(
         (3, "not a plain file", words)
-        for words in ("info pipe.h5", f"{TRAIN} --out pipe.h5", f"{TRAIN} --from pipe.npz")
+        for words in ("info pipe.h5", "train interference-maxvar --out pipe.h5", f"{TRAIN} --from pipe.npz")
     ),
     (2, "not a plain file", "train pipe.toml"),
     (2, "population.std: expected float > 0", "sweep interference-maxvar --set population.std=0.2,-1"),
