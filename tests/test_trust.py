@@ -51,12 +51,12 @@ def folder(inside: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def words(section: dict[str, Any]) -> list[str]:
     """Write a config with a section in place of that of the page; return the words of `ees-mpi train`."""
     Path("own.toml").write_text(tomli_w.dumps({**BASE, **section}))
-    return ["own.toml", *sets(*TINY, "run.fsync=false"), "--out", "run.h5"]
+    return ["own.toml", *sets(*TINY, "run.fsync=false")]
 
 
 def begin(name: str) -> Path:
     """Train a run with own code, and forget that the code was imported."""
-    done("train", *words(OWN[name]))
+    done("train", *words(OWN[name]), "--out", "run.h5")
     assert ran()
     forget_modules()
     return Path("run.h5")
@@ -163,7 +163,7 @@ def test_reading_and_starting_from_a_file_that_names_code_asks_nothing(monkeypat
 
 
 def test_the_users_own_config_asks_nothing_also_if_the_code_has_changed() -> None:
-    own = ("train", *words(OWN["A task"]))
+    own = ("train", *words(OWN["A task"]), "--out", "run.h5")
     done(*own)
     Path("throwing.py").write_text(f"{MODULES['throwing.py']}\nCHANGED = 1\n")
     forget_modules()
@@ -172,7 +172,7 @@ def test_the_users_own_config_asks_nothing_also_if_the_code_has_changed() -> Non
 
 def test_one_error_lists_all_code_and_a_refusal_is_one_line_whatever_the_file_names() -> None:
     both = {**OWN["A task"], **OWN["An optimizer"]}
-    done("train", *words(both))
+    done("train", *words(both), "--out", "run.h5")
     code, line = refusal("resume", "run.h5", "--generations", 9)
     assert code == 3 and "task.function = 'throwing:Throw', optimizer.function = " in line
     settings = r'env_settings = {"a\nees-mpi: all is well" = "<i>"}'
@@ -346,7 +346,7 @@ def test_results_of_other_code_than_the_run_was_trained_with_say_so(
     monkeypatch.setattr(sys, "dont_write_bytecode", True)  # a file of the same second and size is "old"
     options = words({**OWN["A Gymnasium environment"], **OWN["An objective in numpy"]})
     options += sets("task.steps=2", "population.size=16", "run.generations=1")
-    done("train", *options)
+    done("train", *options, "--out", "run.h5")
     for module in ("cart", "weights"):
         Path(f"{module}.py").write_text(f"{MODULES[f'{module}.py']}\nCHANGED = 1\n")
     forget_modules()

@@ -93,8 +93,6 @@ class MamlEvaluator:
     def _pairs(self, work: Work, index: Sequence[int]) -> Pairs:
         """Return the rollouts of some tasks before and after their adaptation; they depend on the arguments only."""
         config, walks = self._config, self._walks
-        if walks is None:
-            raise RuntimeError("a rank without a GPU was given tasks")
         drawn = [draws(config, work.state.generation, task) for task in index]
         noise, sampled = (np.stack(part, axis=1) for part in zip(*drawn, strict=True))
         directions = [direction_of(config.task, sign) for sign in work.draw.sign[list(index)].tolist()]

@@ -18,8 +18,8 @@ LINE_SECONDS = 5.0  # between two lines in a log file
 class Display:
     """Shows progress on stdout: under mpirun stdout is the terminal, stderr is not."""
 
-    def __init__(self, stream: TextIO | None, **bar: Any):
-        self._stream = stream or sys.stdout or open(os.devnull, "w", encoding="utf-8")
+    def __init__(self, **bar: Any):
+        self._stream = sys.stdout or open(os.devnull, "w", encoding="utf-8")
         self._start = self._last = time.monotonic()
         self._bar: Any = None
         if on_terminal(self._stream):
@@ -56,10 +56,10 @@ class Display:
 class Progress(Display):
     """Shows committed generations, and warnings about them."""
 
-    def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None], stream: TextIO | None = None):
+    def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None]):
         self._headline, self._file_warning, self._invalid = config.metric_settings().headline, file_warning, False
         self._total, self._first = config.run.generations, done
-        super().__init__(stream, total=self._total, initial=done, unit="gen", smoothing=0.05)
+        super().__init__(total=self._total, initial=done, unit="gen", smoothing=0.05)
 
     def __call__(self, record: Record, following: State) -> None:
         """Show one more committed generation."""
@@ -88,9 +88,9 @@ class Progress(Display):
 class Counter(Display):
     """Shows how much of a longer task is done; nothing if the task ends within a few seconds."""
 
-    def __init__(self, total: int, unit: str, name: str, stream: TextIO | None = None):
+    def __init__(self, total: int, unit: str, name: str):
         self._total, self._unit, self._name, self._done = total, unit, name, 0
-        super().__init__(stream, total=total, unit=unit, desc=name, leave=False)
+        super().__init__(total=total, unit=unit, desc=name, leave=False)
 
     def update(self, more: int = 1) -> None:
         self.show(self._done + more)

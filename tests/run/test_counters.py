@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +26,7 @@ class NotebookOutput(io.StringIO):
 @pytest.mark.parametrize(("stream", "bar"), [(NotebookOutput, True), (io.StringIO, False)])
 def test_notebooks_get_bars_and_logs_lines(stream: type[io.StringIO], bar: bool, tiny: Callable[..., Config]) -> None:
     config, shown = tiny(), stream()
-    with progress.Progress(config, 0, lambda: None, shown) as shower:
+    with redirect_stdout(shown), progress.Progress(config, 0, lambda: None) as shower:
         state = first_state(config)
         trained(config, lambda record: shower(record, replace(state, generation=record.generation + 1)))
     assert "6/6" in shown.getvalue()
@@ -68,7 +69,7 @@ def test_a_short_task_shows_nothing_and_a_long_one_its_share_and_the_time_left(m
     now = 100.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     stream = io.StringIO()
-    with progress.Counter(40, "rollout", "offspring", stream) as counter:
+    with redirect_stdout(stream), progress.Counter(40, "rollout", "offspring") as counter:
         counter.update()
         assert stream.getvalue() == ""
         now = 110.0
