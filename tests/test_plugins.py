@@ -55,6 +55,31 @@ def test_analysis_and_updates_work_with_own_parts(tmp_path: Path) -> None:
         np.testing.assert_array_equal(sample["learned"][0], learned)
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["task.policy_settings.scale=2.0"], "set task.policy_settings.scale=0.5"),
+        (["task.policy=other:Linear"], 'set task.policy="linear:Linear"'),
+    ],
+)
+def test_another_function_of_the_same_parameters_is_refused(changes: list[str], message: str, tmp_path: Path) -> None:
+    write(tmp_path, "A policy", generations=2)
+    (tmp_path / "other.py").write_text((tmp_path / "linear.py").read_text())
+    done("train", "own.toml", "--out", "run.h5")
+    done("export", "run.h5", "--policy", "-o", "policy.npz")
+    for start in ("run.h5", "policy.npz"):
+        refused = ees("train", "own.toml", *sets(*changes), "--from", start, "--out", "further.h5")
+        assert refused.returncode == 2 and message in refused.stderr, refused.stderr
+    done("train", "own.toml", "--from", "policy.npz", "--out", "further.h5")
+
+
+@pytest.mark.parametrize("changed", ["task.activation=relu", "task.action_scale=[2.0]"])
+def test_a_setting_of_the_built_in_network_is_refused_beside_ones_own(changed: str, tmp_path: Path) -> None:
+    write(tmp_path, "A policy")
+    refused = ees("train", "own.toml", *sets(changed), "--out", "run.h5")
+    assert refused.returncode == 2 and changed.partition("=")[0] in refused.stderr and "leave it out" in refused.stderr
+
+
 def test_a_policy_of_ones_own_is_exported_as_the_vector_that_its_class_loads(tmp_path: Path) -> None:
     write(tmp_path, "A policy", generations=2)
     done("train", "own.toml", "--out", "run.h5")

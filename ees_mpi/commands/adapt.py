@@ -152,8 +152,8 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
                 away = f"on average it does not go towards {direction} from other starts ({right} do)"
                 say(f"note: {away}; ees-mpi docs heritability says why, and what helps")
             if policy:
-                loads = "`ees-mpi docs tutorial` has the lines of numpy that load it"
-                say(f"{request.policy}: the adapted policy; {loads}")
+                page = "plugins" if isinstance(task, PolicyTask) and task.policy else "tutorial"
+                say(f"{request.policy}: the adapted policy; `ees-mpi docs {page}` says how to load it")
             elif isinstance(task, PolicyTask):
                 say("The adapted policy is not kept; the same command with --policy FILE.npz --overwrite writes it")
     return out

@@ -28,7 +28,7 @@ from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.foreign import array_files
 from ees_mpi.foreign.array_files import NPZ, SB3, TORCH, Named, as_arrays
 from ees_mpi.policies import CLIP
-from ees_mpi.registry import convert, part_settings
+from ees_mpi.registry import convert, flat, part_settings
 from ees_mpi.registry.plugins import calling, imported
 from ees_mpi.registry.toml import tables
 
@@ -40,7 +40,7 @@ COMPARED = 100  # random observations of a comparison
 LIMIT = 4.0  # of these observations, as they are after the normaliser
 TOLERANCE = 1e-4  # of the actions, as a share of the largest one
 # Keys of a task that say which function a network is of its parameters, and their defaults.
-NETWORK = {"activation": "tanh", "action_scale": [], "action_shift": [], "observation_clip": CLIP}
+NETWORK = {"policy": None, "activation": "tanh", "action_scale": [], "action_shift": [], "observation_clip": CLIP}
 OTHER = "write another network as task.policy, see `ees-mpi docs plugins`"
 CRITIC = re.compile(r"value|critic|vf|qf|q_net|q\d|target|std")  # in the names of layers that do not act
 
@@ -298,8 +298,15 @@ def check_network(text: str, toml: str, config: Config) -> None:
     if not toml or not hasattr(config.task, "activation"):
         return
     task = tables(toml, (), f"the config in {text}").get("task")
-    for name, default in NETWORK.items():
-        pair = (task if isinstance(task, dict) else {}).get(name, default), part_settings(config.task)[name]
-        theirs, ours = (json.dumps(value, default=str) for value in pair)
-        if theirs != ours:
-            raise ConfigError(f"{text}: its network has {theirs}, this config {ours}; set task.{name}={theirs}")
+    theirs, ours = _network(task if isinstance(task, dict) else {}), _network(part_settings(config.task))
+    for name in {**theirs, **ours}:
+        pair = [json.dumps(network.get(name), default=str) for network in (theirs, ours)]
+        if pair[0] != pair[1]:
+            has, this = (f"no {name}" if value == "null" else value for value in pair)
+            advice = f"leave out task.{name}" if pair[0] == "null" else f"set task.{name}={has}"
+            raise ConfigError(f"{text}: its network has {has}, this config {this}; {advice}")
+
+
+def _network(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a task that say which function a network is of its parameters."""
+    return NETWORK | {key: value for key, value in flat(task) if key in NETWORK or key.startswith("policy_settings.")}

@@ -98,6 +98,7 @@ class StartingPoint:
 
         name: of the starting point in messages
         """
+        policy_files.check_network(name, self.config, config)
         task, start = config.task, self
         if self.foreign and not len(self.foreign.mean):  # it does not normalise, so its observations are not known
             start = replace(self, observations=np.zeros(1 + 2 * task.observation_dim))
@@ -110,7 +111,6 @@ class StartingPoint:
                 f"{task.parameters} parameters, {task.observation_dim} observations{ours}: another network or another "
                 "task"
             )
-        policy_files.check_network(name, start.config, config)
         return start
 
 

@@ -158,8 +158,11 @@ class PolicyTask(Task, frozen=True):
         return MLP(self.layers, self.observation_clip, self.activation, self.action_scale, self.action_shift)
 
     def check(self) -> None:
-        """Raise a ConfigError if the user's own network cannot act, or actions are scaled by too many numbers."""
+        """Raise a ConfigError if the user's own network cannot act, or if settings do not fit the network."""
         if self.policy:
+            for name, usual in (("activation", "tanh"), ("action_scale", ()), ("action_shift", ())):
+                if getattr(self, name) != usual:
+                    raise ConfigError(f"task.{name}: task.policy replaces the network that it belongs to; leave it out")
             network = self.network()
             network.load(network.initial(np.random.default_rng(0)))
             network.act(np.zeros(self.layers[0], np.float32))
