@@ -56,8 +56,8 @@ class Strategy:
     """An evolution strategy for your own loop: `z = es.ask()`, then `es.tell(behavior)`.
 
     mean: the first mean [D]; of a mixture, its means [K, D]
-    objective, population, optimizer: a name, a dict of settings, a settings object, or your own: a function for the
-        objective, a class for the others
+    objective, population, optimizer: a name, a dict of settings, a settings object, or your own: a torch function
+        for the objective, a class for the others
     size, std: N and the standard deviation of the population; seed: of the run
     config: a preset, a .toml file, a run file, a dict or a Config, for all that is not given here; its task is not used
     trust: run the code that a run file names, such as its objective
