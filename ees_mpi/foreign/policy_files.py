@@ -40,7 +40,13 @@ COMPARED = 100  # random observations of a comparison
 LIMIT = 4.0  # of these observations, as they are after the normaliser
 TOLERANCE = 1e-4  # of the actions, as a share of the largest one
 # Keys of a task that say which function a network is of its parameters, and their defaults.
-NETWORK = {"policy": None, "activation": "tanh", "action_scale": [], "action_shift": [], "observation_clip": CLIP}
+NETWORK: dict[str, Any] = {
+    "policy": None,
+    "activation": "tanh",
+    "action_scale": [],
+    "action_shift": [],
+    "observation_clip": CLIP,
+}
 OTHER = "write another network as task.policy, see `ees-mpi docs plugins`"
 CRITIC = re.compile(r"value|critic|vf|qf|q_net|q\d|target|std")  # in the names of layers that do not act
 
