@@ -21,10 +21,10 @@ sys.path.insert(0, str(JOBS))
 import scaling  # noqa: E402
 
 SCRIPTS = {  # the words of each, what it starts, and what goes back into the queue
-    "train.slurm": (("ant-maxent", "-o", "r.h5"), "ees-mpi train ant-maxent -o r.h5 --resume", "70"),
-    "array.slurm": (("list",), "ees-mpi train cheetah-es --set task.hidden=[4, 4] --out=r.h5 --resume", "60_2"),
+    "train.slurm": (("ant-maxent", "-o", "a run.h5"), "ees-mpi train ant-maxent -o a run.h5 --resume", "70"),
+    "array.slurm": (("list",), "ees-mpi train cheetah-es --set task.hidden=[4, 4] --out=a run.h5 --resume", "60_2"),
 }
-LIST = "ees-mpi train other --out o.h5\nees-mpi train cheetah-es --set 'task.hidden=[4, 4]' --out=r.h5 --resume\n"
+LIST = "ees-mpi train other --out o.h5\nees-mpi train cheetah-es --set 'task.hidden=[4, 4]' '--out=a run.h5' --resume\n"
 JOB = {"SLURM_JOB_ID": "70", "SLURM_JOB_NUM_NODES": "4", "SLURM_ARRAY_JOB_ID": "60", "SLURM_ARRAY_TASK_ID": "2"}
 # Tells the script that the limit is near, and stops when the script passes it on.
 NEAR = "trap 'kill %1; exit 75' USR1; tail -f /dev/null & kill -USR1 $PPID; wait"
@@ -48,7 +48,7 @@ class Site:
     def run(self, script: str, launcher: str, complete: bool = False, answer: bool = True, **more: str) -> int:
         """Run a script as SLURM does; return its exit code."""
         self.program("mpirun", f'echo "$*" >>{self.log}\n{launcher}')
-        self.program("ees-mpi", f'[ "$*" = "info --complete r.h5" ] && {str(complete).lower()}')
+        self.program("ees-mpi", f'[ "$1 $2, $3" = "info --complete, a run.h5" ] && {str(complete).lower()}')
         self.program("srun", f'[ "$*" = "--overlap --nodes=4 --ntasks=4 true" ] && {str(answer).lower()}')
         env = {**JOB, "PATH": f"{self.folder}/bin:{os.environ['PATH']}", **more}
         line = ["bash", str(JOBS / script), *SCRIPTS[script][0]]
@@ -97,7 +97,7 @@ def test_a_job_runs_from_a_container_under_another_launcher(site: Site, script: 
     assert site.run(script, "exit 0", True, EES_RUN="contain", EES_LAUNCH="mpirun -q") == 0
     assert site.log.read_text().splitlines() == [
         f"-q contain {SCRIPTS[script][1]}",
-        "contain ees-mpi info --complete r.h5",
+        "contain ees-mpi info --complete a run.h5",
     ]
 
 

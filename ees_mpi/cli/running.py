@@ -214,7 +214,8 @@ def _plan(
     also(config.folders)  # of its file, which rank 0 has read
     facts = plan.estimate(config, nodes, plan.measured_costs(config, nodes, world))
     if world.is_root:
-        print_notes(config.notes)
+        fewer = f"{most} ranks would need as long as {nodes.all_ranks}" if nodes.all_ranks < (most or 0) else ""
+        print_notes((*config.notes, fewer))
         line = [source, *(word for each in words for word in ("--set", each)), "--out", f"{Path(source).stem}.h5"]
         echo(plan.sbatch(facts, line) if sbatch else "\n".join(plan.describe(facts)))
 

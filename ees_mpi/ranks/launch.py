@@ -114,10 +114,12 @@ def _sent(
 ) -> Callable[[Ranks], object]:
     """Return the job of this rank, as rank 0 has sent it."""
     sent = ranks.broadcast(pickle.dumps(others or job) if ranks.is_root and ranks.size > 1 else None)
+    if not (sent or ranks.is_root):  # the command line of rank 0 was refused
+        return lambda ranks: None
+    # As in `srun bash -c 'ees-mpi train PRESET --seed $SLURM_PROCID'`: only the run of rank 0 would be made.
+    ranks.check_same(repr(sys.argv[1:]).encode(), "the command line (each run needs its own mpirun or srun)")
     if ranks.is_root and job:
         return job
-    if not sent:  # the command line of rank 0 was refused
-        return lambda ranks: None
     theirs: Callable[[Ranks], object] = pickle.loads(sent)  # noqa: S301  (of rank 0)
     return theirs
 

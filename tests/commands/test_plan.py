@@ -94,10 +94,11 @@ def test_the_size_of_a_generation_is_that_of_its_datasets(finished: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.standing_ranks
 def test_ranks_that_time_a_plan_together_print_it_once() -> None:
-    small = ("--set", "population.size=40", "--set", "noise.size=5000", "--ranks", 10)
+    small = ("--set", "population.size=40", "--set", "noise.size=5000", "--ranks", 24)
     ended = ees("plan", "interference-maxent", *small, ranks=2)
     assert ended.returncode == 0 and ended.stdout.count("timed here") == 1, ended.stderr
-    assert "9 on" not in ended.stdout and "10 on 5 nodes, 2 per node" in ended.stdout
+    assert "21 on" not in ended.stdout and "22 on 11 nodes, 2 per node" in ended.stdout
+    assert "24 ranks would need as long as 22" in ended.stderr
     for word in ("memory per rank", "memory per node", "start", "core-hours", "on 2 ranks at once", "not counted"):
         assert word in ended.stdout
 

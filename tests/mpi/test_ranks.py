@@ -1,10 +1,12 @@
 """What ranks do together: gathers, shared noise, errors."""
 
+import shlex
 import subprocess
 import tempfile
+from pathlib import Path
 
 import pytest
-from support.program import TESTS, TIMEOUT, ees, environment, python, run
+from support.program import MPIRUN, TESTS, TIMEOUT, TINY, command, ees, environment, python, run, sets
 
 from ees_mpi import memory
 from ees_mpi.commands import doctor
@@ -41,6 +43,16 @@ def test_an_error_ends_all_ranks_and_is_told_once(name: str, message: str, code:
     assert done.returncode == code
     assert done.stderr.count("ees-mpi: ") == 1 and message in done.stderr
     assert "Traceback" not in done.stderr and "not reached" not in done.stdout
+
+
+def test_ranks_with_several_command_lines_are_refused_instead_of_one_run(tmp_path: Path) -> None:
+    """As in `srun bash -c 'ees-mpi train ... --seed $SLURM_PROCID'`, which is meant as a run for each rank."""
+    words = shlex.join(command("train", "interference-maxvar", *sets(*TINY)))
+    own = f"--seed $OMPI_COMM_WORLD_RANK --out {tmp_path}/$OMPI_COMM_WORLD_RANK.h5"
+    done = run([MPIRUN, "-n", "2", "bash", "-c", f"{words} {own}"])
+    assert done.returncode == 1 and done.stderr.count("ees-mpi: ") == 1
+    assert "the command line" in done.stderr and "rank 1 on" in done.stderr
+    assert not [*tmp_path.iterdir()]
 
 
 def test_processes_that_each_see_a_world_of_one_are_refused_with_reason_and_cure() -> None:
