@@ -168,7 +168,9 @@ class MpiRanks(Ranks):
             with self.together():  # memory may be short on any node
                 if self.node_rank == 0:
                     memory.check(size, self.node_size, beside, self._host, shared=several)
-                    name[0] = create_memory(size).encode() if several else b""
+            with self.together():  # a rank that failed earlier ends the job before there is a file
+                if self.node_rank == 0 and several:
+                    name[0] = create_memory(size).encode()
             self._node.Bcast(name.view(np.uint8), 0)
             with self.together():  # all ranks, also one that is alone on its node and has no file
                 array = self._part_of(name[0].decode(), size) if several else np.empty(size, np.uint8)

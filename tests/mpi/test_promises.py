@@ -268,7 +268,8 @@ def test_an_optimizer_that_is_faulty_on_one_rank_ends_the_job_at_once(
     config, out, module = write(tmp_path, "An optimizer"), tmp_path / "run.h5", tmp_path / "momentum.py"
     guarded = f"__import__('os').environ.get('OMPI_COMM_WORLD_RANK') == '1' and {fault}"
     module.write_text(re.sub(f"( *){re.escape(before)}", rf"\1{guarded}\n\g<0>", module.read_text()))
-    ended = run(command("train", config, "--out", out, ranks=2))
+    ended = run(command("train", config, *sets("noise.size=100001"), "--out", out, ranks=2))
+    assert not run(["find", "/dev/shm", "-name", "ees-mpi-*", "-size", "400004c"]).stdout  # of this run's noise table
     assert ended.returncode == code and ended.stderr.count("ees-mpi: ") == 1 and sentence in ended.stderr, ended.stderr
     assert out.exists() is (code == 1) and all_ended(out)
 

@@ -51,8 +51,7 @@ def test_ranks_with_several_command_lines_are_refused_instead_of_one_run(tmp_pat
     own = f"--seed $OMPI_COMM_WORLD_RANK --out {tmp_path}/$OMPI_COMM_WORLD_RANK.h5"
     done = run([MPIRUN, "-n", "2", "bash", "-c", f"{words} {own}"])
     assert done.returncode == 1 and done.stderr.count("ees-mpi: ") == 1
-    assert "the command line" in done.stderr and "rank 1 on" in done.stderr
-    assert not [*tmp_path.iterdir()]
+    assert "the command line" in done.stderr and not [*tmp_path.iterdir()]
 
 
 def test_processes_that_each_see_a_world_of_one_are_refused_with_reason_and_cure() -> None:
