@@ -10,7 +10,7 @@ import numpy as np
 
 from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.style import Axes, Figure
-from ees_mpi.analysis.labels import label, run_names
+from ees_mpi.analysis.labels import label, run_names, stds
 from ees_mpi.analysis.numbers.heritability import heritability, measured_stds, places_of
 from ees_mpi.analysis.numbers.selection import check_generation, sample_of, valid_generations
 from ees_mpi.analysis.offspring import axis_names, check_one_task, has_positions
@@ -95,7 +95,8 @@ def maml(runs: Sequence[Run]) -> Figure:
     groups: dict[tuple[str, float], list[tuple[int, Floats]]] = {}
     for run in runs:
         rows = np.concatenate(read_rows(run, None, 1))
-        groups.setdefault((label(run), run.config.population.std), []).append((run.config.run.seed, rows))
+        std = (stds(run) or [run.std(-1)])[-1]
+        groups.setdefault((label(run), std), []).append((run.config.run.seed, rows))
     # MAML last, as in the paper; then the smaller stds.
     order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
     seeds = sorted({seed for members in groups.values() for seed, _ in members})

@@ -117,6 +117,13 @@ def test_outer_iterations_without_a_task_to_one_side_are_a_gap(folder: Path) -> 
     assert list(gaps.values()) == [[False] * 3, [False] * 3]
 
 
+def test_a_histogram_of_a_measurement_names_the_std_of_its_rows(zoo: Zoo, folder: Path) -> None:
+    out = folder / "measured.h5"
+    assert ees("measure", zoo["maxvar"], "--std", "0.1,0.7", "--count", 20, "-o", out).returncode == 0
+    (panel,) = panels_of("maml", [out])  # the last one is drawn
+    assert panel.get_title().endswith("std 0.7")
+
+
 def test_a_missing_package_is_named_with_its_extra(zoo: Zoo, monkeypatch: pytest.MonkeyPatch) -> None:
     for package, name, run in (("matplotlib", "plane", "ant"), ("scipy.ndimage", "mixture", "mixture")):
         with monkeypatch.context() as patched:  # which leaves alone what is imported meanwhile
