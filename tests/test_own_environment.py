@@ -126,6 +126,15 @@ def test_a_figure_without_a_name_suits_the_behaviour(run: Path, measured: Path, 
         assert ("(up.h5 is a file of ees-mpi adapt)" in failed.stderr) is (words == ["up.h5"])
 
 
+def test_a_figure_makes_no_mean_of_measurements_with_other_numbers_of_starts(
+    run: Path, measured: Path, tmp_path: Path
+) -> None:
+    once = tmp_path / "once.h5"
+    ees_mpi.measure(str(run), std=0.2, count=40, out=once).close()
+    code, line = refusal("figure", "measure", measured, once, "-o", tmp_path / "none.png")
+    assert code == 3 and "starts" in line and "--label" in line and not (tmp_path / "none.png").exists()
+
+
 def test_the_table_of_measure_says_where_the_policy_ends_and_not_where_it_was_before(own: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "steps.h5", tmp_path / "measured.h5"
     done("train", own, *sets("task.behavior_steps=[2, 6]"), "-o", path)

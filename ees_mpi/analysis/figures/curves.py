@@ -173,8 +173,9 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
     rows = {title: [(run, at_stds(run, scale)) for run in members] for title, members in files.items()}
     everywhere = sorted({row["std"] for members in rows.values() for _, found in members for row in found})
     axes = {name: metrics.title(name, scale) for name in metrics.in_table("measure", runs[0].metric_settings)}
-    if len(everywhere) == 1:
-        figure, maps = style.grid(len(files), 3, 3.6)
+    in_words = len(everywhere) == len(files) == 1  # a curve would be a single point
+    if in_words:
+        figure, maps = style.grid(1, 1, 3.6)
     else:
         several = len(files) > 1  # one label needs no legend
         figure, every = style.grid(len(axes) + several + len(files), 3, 2.2)
@@ -191,6 +192,8 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
             panel.set(xlabel="std of the mutations", ylabel=textwrap.fill(axis, 30), xscale="log")
             panel.set_xticks(everywhere, [f"{std:g}" for std in everywhere])
             panel.minorticks_off()
+            if len(everywhere) == 1:  # the points beside each other belong to this std
+                panel.set_xlim(everywhere[0] / 1.2, everywhere[0] * 1.2)
             _set_limits(panel, name)
         if several:
             spare.set_axis_off()
@@ -200,16 +203,16 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
     for panel, places, title, (run, *_) in zip(maps, first, files, files.values(), strict=True):
         _scatter(panel, run, places, frame, everywhere)
         panel.set_title(textwrap.fill(f"where {drawn(run)} end: {title}", 34, max_lines=2, placeholder=" ..."))
-        if len(everywhere) == 1:  # a curve would be a single point
+        if in_words:
             lines = []
             for name, axis in axes.items():
                 middle, low, high = _with_range(rows[title], everywhere[0], name, scale)
                 lines.append(f"{axis}: {number(middle)} ({number(low)} to {number(high)})")
             panel.set_xlabel("\n".join([panel.get_xlabel(), "", *lines]))
-    starts = max(run.config.task.rollouts for run in runs)
-    of_means = f"measures: of the means over {starts} starts; " if starts > 1 else ""
+    starts = sorted({run.config.task.rollouts for run in runs})
+    of_means = f"measures: of the means over {' or '.join(map(str, starts))} starts; " if starts[-1] > 1 else ""
     spread = "two standard errors either way" if len(files) == len(runs) else "range of files, or two standard errors"
-    style.explain(figure, maps, f"{of_means}{'bars' if len(everywhere) > 1 else 'in brackets'}: {spread}")
+    style.explain(figure, maps, f"{of_means}{'in brackets' if in_words else 'bars'}: {spread}")
     return figure
 
 
@@ -220,6 +223,13 @@ def _with_range(
     found = [(run, place, row[name]) for run, rows in members for place, row in enumerate(rows) if row["std"] == std]
     values = [value for _, _, value in found]
     if len(found) > 1:
+        unlike = {(run.config.population.size, run.config.task.rollouts): run for run, _, _ in found}
+        if len(unlike) > 1:
+            one, other, *_ = unlike.values()
+            raise RunFileError(
+                f"{one.path} and {other.path} have the same label, {labels.label(one)}, but different numbers of "
+                "mutations or starts, so they have no mean; measure one of them again with another --label"
+            )
         return float(np.mean(values)), min(values), max(values)
     run, place, _ = found[0]
     either_side = 2 * standard_error(sample_of(run, place, scale), name)
