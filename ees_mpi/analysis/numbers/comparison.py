@@ -147,6 +147,10 @@ def _notes(request: CompareRequest, values: list[RunValue]) -> list[str]:
         notes.append(
             f"the mutations have different stds, {listed}; --generation N compares those of row N of all files"
         )
+    for label in dict.fromkeys(value.label for value in values):
+        trained = sorted({value.generation for value in values if value.label == label})
+        if len(trained) > 1:  # of samples and adaptations; others are refused
+            notes.append(f"the runs of {label} were trained for {trained[0]} to {trained[-1]} generations")
     return notes
 
 

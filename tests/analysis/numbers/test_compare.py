@@ -115,6 +115,16 @@ def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Pa
     assert code == 2 and "same run" in line
 
 
+def test_samples_after_different_generations_are_noted(folder: Path, cheetah: Path) -> None:
+    other = walk(folder / "early.h5", "cheetah-maxent", "run.seed=7")
+    for run, generation in ((cheetah, 3), (other, 1)):
+        words = ("--generation", generation, "--count", 4, "-o", f"{run.stem}-after.h5")
+        assert ees("sample", run, *words).returncode == 0
+    files = (f"{cheetah.stem}-after.h5", "--against", f"{other.stem}-after.h5")
+    (note,) = compared("--metric", "distance_mean", *files)["notes"]
+    assert "MaxEnt-EES were trained for 1 to 3 generations" in note
+
+
 def test_mutations_of_different_stds_are_noted(folder: Path, cheetah: Path) -> None:
     other = walk(folder / "another.h5", "cheetah-maxvar", "run.seed=6")
     for run, stds in ((cheetah, "0.1,0.2"), (other, "0.1")):
