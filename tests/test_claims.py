@@ -9,6 +9,7 @@ import claims
 import endpoints
 import numpy as np
 import pytest
+import rules
 from blocks import KeptRun
 from claims import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer, Arms
 from support.program import needs_results
@@ -74,7 +75,7 @@ def test_ten_of_twelve_runs_need_both_sides_or_a_ring_and_six_or_fewer_fail(ther
     )
     for some in (even, near):
         assert (
-            verdict(claims.counted(arms("ant", maxvar=some, maxent={}), "text", "ant", claims.has_ring), "MaxVar")
+            verdict(claims.counted(arms("ant", maxvar=some, maxent={}), "text", "ant", rules.has_ring), "MaxVar")
             == expected
         )
 
@@ -105,7 +106,7 @@ def test_six_runs_are_decided_where_an_earlier_plan_had_a_rule_for_them() -> Non
         even = {"evenness": [0.34] * there + [0.3] * (6 - there)}
         found = arms("ant", 6, maxvar=even, maxent=even)
         both = claims.counted(
-            {("released", *arm[1:]): runs for arm, runs in found.items()}, "released", "ant", claims.has_ring
+            {("released", *arm[1:]): runs for arm, runs in found.items()}, "released", "ant", rules.has_ring
         )
         assert (verdict(both, "MaxVar"), verdict(both, "MaxEnt")) == (OPEN, expected)
 
@@ -156,8 +157,7 @@ def made_up(count: int, first_seed: int = 20, **facts: Any) -> list[endpoints.Ro
 
 def adapted(name: str, count: int, other: float, own: float | None, **facts: Any) -> list[endpoints.Row]:
     """Return runs with these distances after adaptation, to the left as to the right."""
-    best = {f"adapt_{way}_best": "" if own is None else own for way in ("left", "right")}
-    return made_up(count, algorithm=name, adapt_left=other, adapt_right=other, **best, **facts)
+    return made_up(count, algorithm=name, adapt=other, adapt_best="" if own is None else own, **facts)
 
 
 @pytest.mark.parametrize(("other", "expected"), [(10.0, NOT_REPRODUCED), (50.0, OPEN)])

@@ -9,7 +9,7 @@ from ees_mpi.config import check, load
 from ees_mpi.errors import ConfigError
 
 
-@pytest.mark.parametrize("name", ["sixth", "heritability"])
+@pytest.mark.parametrize("name", plan.PLANS)
 def test_each_command_of_a_plan_writes_its_own_file(name: str) -> None:
     lines = [shlex.split(line) for line in plan.blocks(name)]
     files = [words[words.index("--out") + 1] for words in lines]
@@ -18,16 +18,15 @@ def test_each_command_of_a_plan_writes_its_own_file(name: str) -> None:
 
 
 def test_a_plan_prints_its_blocks_in_the_order_in_which_they_are_asked_for() -> None:
-    both = plan.blocks("heritability", ["own", "four"])
-    assert (
-        both == [*plan.blocks("heritability", ["own"]), *plan.blocks("heritability", ["four"])] and "-own-" in both[0]
-    )
+    both = plan.blocks("heritability", ["ant-own", "ant-four"])
+    own, four = (plan.blocks("heritability", [name]) for name in ("ant-own", "ant-four"))
+    assert both == own + four and "-own-" in both[0]
     with pytest.raises(ConfigError, match=r"expected blocks text, released, .*, got four"):
-        plan.blocks("sixth", ["text", "four"])
+        plan.blocks("paper", ["text", "four"])
 
 
 def test_a_line_has_the_settings_of_its_plan() -> None:
-    first, *_, last = plan.blocks("heritability", ["continued"])
+    first, *_, last = plan.blocks("heritability", ["ant-continued"])
     assert first == (
         "ees-mpi train ant-maxent-authors --set task.engine=mujoco --set objective.normalization=whiten "
         "--set population.size=2500 --set task.rollouts=4 --set task.starts=own --set run.generations=50 "
@@ -38,7 +37,7 @@ def test_a_line_has_the_settings_of_its_plan() -> None:
     assert last == f"ees-mpi measure {name}.h5 --std 0.02 --count 200 --starts 20 --label {name} --out {name}-starts.h5"
 
 
-@pytest.mark.parametrize("name", ["sixth", "heritability"])
+@pytest.mark.parametrize("name", plan.PLANS)
 def test_the_settings_of_a_plan_are_valid(name: str) -> None:
     pytest.importorskip("mujoco", exc_type=ImportError)
     lines = dict.fromkeys(tuple(shlex.split(line.split(" --seed ")[0])) for line in plan.blocks(name))

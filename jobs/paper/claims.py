@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 from endpoints import PLANNED, Row, column, lines, number, of_plan, read, select, trainings
-from page_tables import adaptation_groups, adapted, mixture_runs, seeding_runs
+from page_tables import adaptation_groups, mixture_runs, seeding_runs
 from places import FAR
-from rules import LEVEL, RING, mann_whitney, ratio
+from rules import LEVEL, has_ring, mann_whitney, ratio
 
 from ees_mpi.analysis.numbers.statistics import holm
 
@@ -49,7 +49,7 @@ STDS = ("0.02", "0.005")  # of the mutations of MAML
 SPECIAL = 0.5  # least specialization of two networks
 BEST = 7.854  # of the interference task: 5 pi / 2
 ES, OURS = "standard ES", ("MaxVar", "MaxEnt")
-READINGS = ("other starts", ""), ("own start", "_best")  # of an evaluation after adaptation
+READINGS = ("other starts", "adapt"), ("own start", "adapt_best")  # of an evaluation after adaptation
 TESTED = ("MaxEnt", "MAML"), ("MaxEnt", "MaxVar"), ("MaxVar", "MAML")  # of adaptation
 PAPER = {"cheetah": {"MaxVar": 0.921, "MaxEnt": 0.939}, "ant": {"MaxVar": 0.854, "MaxEnt": 0.832}}
 SIDES_LINK = "do-the-cheetahs-mutations-run-far-and-to-both-sides"  # sections of results.md
@@ -130,11 +130,6 @@ def distance(arms: Arms, rules: str, robot: str) -> list[Answer]:
 def has_both(run: Row) -> bool:
     """Return whether a cheetah has both sides."""
     return number(run, "side_90_99") >= SIDE
-
-
-def has_ring(run: Row) -> bool:
-    """Return whether an ant has an even ring."""
-    return number(run, "evenness_90_99") >= RING and number(run, DISTANCE) >= FAR
 
 
 def counted(arms: Arms, rules: str, robot: str, has: Callable[[Row], bool]) -> list[Answer]:
@@ -226,8 +221,8 @@ def adaptation(rows: Sequence[Row], whose: str, rival: str) -> list[Answer]:
     runs = {name: groups[whose, name, steps] for name in OURS}
     runs["MAML"] = maml_of(row for group in groups.values() for row in group)
     found = []
-    for start, ending in READINGS[: 2 if steps == "100" else 1]:  # the first plan has other starts only
-        values = {name: adapted(each, ending) for name, each in runs.items()}
+    for start, key in READINGS[: 2 if steps == "100" else 1]:  # the first plan has other starts only
+        values = {name: column(each, key) for name, each in runs.items()}
         if not values[rival]:
             continue
         tests = {pair: sign(values[pair[0]], values[pair[1]]) for pair in TESTED}

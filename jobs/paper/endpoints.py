@@ -3,12 +3,13 @@
 `rules` says whose rules a run follows: `text` (the paper's text: behaviours are whitened, L2 0.05, kernel of sd 1),
 `released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
 cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_90_99` is
-the mean over generations 90 to 99, `x_5` the mean x after 5 updates, `adapt_left` the mean distance over ten starts,
-`side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of distances of eight
-sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring has reached;
-`correlation_last` is that of x and y, of the kept offspring if the block has no other; `slower_last` the smaller of the
-mean distances of the two components of a mixture, of the kept offspring. The blocks have all metrics of every
-generation.
+the mean over generations 90 to 99, `x_5` the mean x after 5 updates, `adapt` the mean distance over ten starts to the
+left and ten to the right, `adapt_best` that from the start of the training, `adapt_wrong` how many of the twenty end on
+the wrong side; `side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of
+distances of eight sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring
+has reached; `correlation_last` is that of x and y, of the kept offspring if the block has no other; `slower_last` the
+smaller of the mean distances of the two components of a mixture, of the kept offspring. The blocks have all metrics of
+every generation.
 """
 
 import csv
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import KeptRun, read_block
+from blocks import WAYS, KeptRun, read_block
 from places import FAR, Floats, sectors
 
 ALGORITHMS = {
@@ -41,8 +42,8 @@ MEASURES = {  # column: metric
     "near_origin": "near_origin",
     "coverage": "coverage",
     "left": "left_share",
-    "right": "right_share",
-    "ring": "ring",
+    "side": "side",
+    "evenness": "evenness",
 }
 LAST = ("correlation", "distance_variance", "specialization")  # metrics whose last value is an endpoint
 DIRECTIONS = 36  # of 10 degrees
@@ -140,25 +141,21 @@ def endpoints(run: KeptRun) -> Row:
 
 def places(run: KeptRun) -> dict[str, float]:
     """Return how far offspring go and where: of the last generation, and means over several ones."""
-    found: dict[str, float] = {}
-    for name, metric in MEASURES.items():
-        if metric in run.metrics:
-            values = run.metrics[metric]
-            found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
-            if run.generations >= WINDOW.stop and (name == "distance" or np.isfinite(values[WINDOW]).all()):
-                found[f"{name}_90_99"] = np.nanmean(values[WINDOW])
-    late = {name: values[WINDOW] for name, values in run.metrics.items()} if run.generations >= WINDOW.stop else {}
-    if "balance" in late:
+    metrics, found = {**run.metrics}, {}
+    if "balance" in metrics:
         # `balance` is twice the smaller side over both, of those beyond 5 units; NaN if there is nobody.
-        found["side_90_99"] = (np.nan_to_num(late["balance"]) * (1 - late["near_origin"]) / 2).mean()
-    if "ring" in late:
+        metrics["side"] = np.nan_to_num(metrics["balance"]) * (1 - metrics["near_origin"]) / 2
+    if "ring" in metrics:
         # `ring` is 8 times the smallest sum over all individuals, also invalid ones.
-        found["evenness_90_99"] = (late["ring"] / (late["distance_mean"] * (1 - late["invalid_share"]))).mean()
-    if "ring" in run.metrics:
+        metrics["evenness"] = metrics["ring"] / (metrics["distance_mean"] * (1 - metrics["invalid_share"]))
         place = run.last[np.isfinite(run.last).all(axis=1)]
         found["directions_last"] = directions(place)
-        if "correlation" not in run.metrics and (place.std(axis=0) > 0).all():
+        if "correlation" not in metrics and (place.std(axis=0) > 0).all():
             found["correlation_last"] = np.corrcoef(place.T)[0, 1]
+    for name, values in ((name, metrics[metric]) for name, metric in MEASURES.items() if metric in metrics):
+        found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
+        if run.generations >= WINDOW.stop:
+            found[f"{name}_90_99"] = values[WINDOW].mean()
     if run.component.any():
         distance = np.linalg.norm(run.last, axis=1)
         found["slower_last"] = min(np.nanmean(distance[run.component == k]) for k in np.unique(run.component))
@@ -166,12 +163,13 @@ def places(run: KeptRun) -> dict[str, float]:
 
 
 def adaptations(run: KeptRun) -> dict[str, float]:
-    """Return what adaptation to the left and to the right has reached, and how often the wanted side."""
-    found = {}
-    for way, evaluations in run.evaluations.items():
-        found |= {f"adapt_{way}": np.nanmean(evaluations), f"adapt_{way}_wanted": (evaluations > 0).sum()}
-        if np.isfinite(run.mutations[way]).any():
-            found[f"adapt_{way}_best"] = np.nanmax(run.mutations[way])
+    """Return what adaptation has reached: left, right, and on average; the same from its own start; the wrong sides."""
+    found: dict[str, float] = {f"adapt_{way}": np.nanmean(each) for way, each in run.evaluations.items()}
+    if len(found) == len(WAYS):
+        found["adapt"] = (found["adapt_left"] + found["adapt_right"]) / 2
+        found["adapt_wrong"] = sum((each <= 0).sum() for each in run.evaluations.values())
+        own = [np.nanmax(each) for each in run.mutations.values() if np.isfinite(each).any()]
+        found["adapt_best"] = np.mean(own) if len(own) == len(WAYS) else math.nan
     return found
 
 

@@ -1,71 +1,80 @@
-"""heritability.csv: a row per measurement (`measure --starts`) of a trained mean.
+"""heritability.csv: a row per measurement (`measure --starts`) of a trained mean; and the arms of its plans.
 
 `results.py pack` keeps the raw places of a measurement in a block, and `update` computes its row. Rows of
-older measurements, whose raw places are lost, stay as they are.
+older measurements, whose raw places are lost, stay as they are. Some means were measured again (`NAME-again`) with
+another rounding: in the replica other kernels round differently, in Bullet each weight was moved to the next number.
+The columns `twice_...` have how the variance of their places splits.
 """
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from blocks import KeptRun, read_block, read_by_start
 from endpoints import Row, as_csv, engine_of, read
 from places import measured, twice
+from plan import ARMS, arm_run
 from second_generation import realised
 
-NUMBERS = Path(__file__).parent / "results" / "heritability.csv"
-BULLET = re.compile(r"ant-maxent-authors-([a-z]+)-mujoco-seed\d+-bullet-starts")  # measured there, not trained
+NUMBERS = "heritability.csv"
+Arms = dict[str, list[Row]]  # by robot and arm, such as ant.four
 
 
 def write(results: Path) -> Path:
     """Write heritability.csv: rows of all measurements that the blocks keep, and the older ones."""
-    path = results / NUMBERS.name
+    path = results / NUMBERS
     rows = {(row["mean"], row["engine"]): row for row in (read(path) if path.exists() else [])}
+    raw: dict[str, Any] = {}
     for block in sorted(results.glob("*.h5")):
-        if raw := read_by_start(block):
-            runs = {run.name: run for run in read_block(block)}
-            found = (row_of(name, places, runs) for name, places in raw.items())
+        if places := read_by_start(block):
+            runs, raw = {run.name: run for run in read_block(block)}, raw | places
+            found = (row_of(name, each, runs) for name, each in places.items())
             rows |= {(row["mean"], row["engine"]): row for row in found}
+    for name in sorted(raw):
+        again = name.replace("-starts", "-again-starts")
+        if again in raw:
+            engine = "bullet" if "-bullet-" in name else "mujoco"
+            parts = {f"twice_{part}": f"{value:.6g}" for part, value in twice(raw[name], raw[again]).items()}
+            rows[mean_of(name), engine] |= parts
     columns = dict.fromkeys(key for row in rows.values() for key in row)
     path.write_text(as_csv([row for _, row in sorted(rows.items())], columns), encoding="utf-8")
     return path
 
 
+def mean_of(measurement: str) -> str:
+    """Return the name of the trained mean that was measured."""
+    return measurement.removesuffix("-starts").removesuffix("-bullet")
+
+
 def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
     """Return the row of a measurement; `runs` has its run of `measure` or, without `realised`, the training."""
-    mean = name.removesuffix("-starts").removesuffix("-bullet")
-    run = runs.get(name) or runs[mean]
+    run = runs.get(name) or runs[mean_of(name)]
     start = json.loads(run.about["started_from"] or "{}")
     numbers = {"std": run.config["population"]["std"], **measured(raw)}
     if second := start.get("second_generation"):
         numbers |= realised(second[0])
     digest = start["state_sha256"] if name in runs else run.about["state_sha256"]
-    facts = {"mean": mean, "engine": engine_of(run.config["task"]), "digest": digest}
+    facts = {"mean": mean_of(name), "engine": engine_of(run.config["task"]), "digest": digest}
     return facts | {key: f"{value:.6g}" for key, value in numbers.items()}
 
 
-def raw_places(results: Path) -> dict[str, Any]:
-    """Read the raw places of all measurements that the blocks keep, by name."""
-    return {name: places for path in sorted(results.glob("*.h5")) for name, places in read_by_start(path).items()}
-
-
-def shares_in_bullet(raw: Mapping[str, Any]) -> dict[str, list[float]]:
-    """Return the heritable shares of ants that were trained in the replica and measured in Bullet, by arm."""
-    found: dict[str, list[float]] = {}
-    for name, places in raw.items():
-        if match := BULLET.fullmatch(name):
-            found.setdefault(match[1], []).append(measured(places)["heritable_share"])
+def arms_of(rows: Iterable[Row], measured: Iterable[Row], engine: str = "mujoco") -> Arms:
+    """Return what is known of the networks of each arm, by seed: endpoints of their training, and the measurement."""
+    trained = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    means, found = {row["mean"]: row for row in measured if row["engine"] == engine}, {}
+    for robot, key, arm in ((robot, key, arm) for robot, arms in ARMS.items() for key, arm in arms.items()):
+        names = {seed: f"{arm_run(robot, key)}-mujoco-seed{seed}{arm.get('after', '')}" for seed in arm["seeds"]}
+        there = {seed: means[name] for seed, name in names.items() if name in means}
+        found[f"{robot}.{key}"] = [
+            {**trained.get(row["digest"], {}), **row, "seed": f"{seed}"} for seed, row in there.items()
+        ]
     return found
 
 
-def with_other_rounding(raw: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    """Return how the variance of means splits that were measured again, with another rounding (`NAME-again`), by mean.
-
-    In the replica other kernels round differently; in Bullet each weight was moved to the next number.
-    """
-    pairs = {name: name.replace("-again-starts", "-starts") for name in sorted(raw) if name.endswith("-again-starts")}
-    return {
-        first.removesuffix("-starts"): twice(raw[first], raw[again]) for again, first in pairs.items() if first in raw
-    }
+def by_words(arms: Arms, robot: str, keys: Sequence[str] = ()) -> Arms:
+    """Return the networks of a robot by the words that tables have for their arm; `keys`: these arms only."""
+    found: Arms = {}
+    for key in keys or ARMS[robot]:
+        found.setdefault(ARMS[robot][key]["shown"], []).extend(arms[f"{robot}.{key}"])
+    return found

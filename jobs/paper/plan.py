@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Print the work of the paper as commands, one per line: a list for bash, xargs or jobs/array.slurm.
 
-    plan.py paper --scale 0.01 >paper.list       all trainings, adaptations and samples, in an order that works
-    plan.py sixth text --folder runs             the runs of plan6.md with the text's rules
-    plan.py heritability four own                the arms `four` and `own` of docs/heritability.md
+    plan.py paper text adapt --scale 0.01 >small.list   trainings with the text's rules, then their adaptations, small
+    plan.py paper text released --folder runs           the runs of plan6.md with both rules
+    plan.py heritability ant-four ant-own               two arms of docs/heritability.md
 
-plans.toml has the runs as data. Those of the sixth plan and of heritability have sizes of their own.
+plans.toml has the runs as data.
 """
 
 import argparse
@@ -23,7 +23,24 @@ from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.terminal import say
 
 WORK = tomllib.loads(Path(__file__).with_name("plans.toml").read_text(encoding="utf-8"))
-PLANS = ("paper", "sixth", "heritability")
+ARMS = WORK["heritability"]  # by robot
+
+
+def arm_run(robot: str, key: str) -> str:
+    """Return the name of the runs of an arm, without engine and seed."""
+    return f"{robot}-maxent-authors" + (f"-{ARMS[robot][key].get('name', key)}" if key != "ranks" else "")
+
+
+def heritability() -> dict[str, Any]:
+    """Return the arms as blocks of a plan."""
+    found = {}
+    for robot, key, arm in ((robot, key, arm) for robot, arms in ARMS.items() for key, arm in arms.items()):
+        run = {"preset": f"{robot}-maxent-authors", "do": ["train", "measure"], **arm, "name": arm_run(robot, key)}
+        found[f"{robot}-{key}"] = [{"seeds": arm["seeds"], "runs": [run]}]
+    return found
+
+
+PLANS: dict[str, Any] = {"paper": WORK["paper"], "heritability": heritability()}
 
 
 def sets(*settings: str) -> list[str]:
@@ -37,7 +54,7 @@ class Sizes:
 
     engine: str = "mujoco"
     scale: float = 1.0  # of populations and generations
-    seeds: int = 12
+    seeds: int = 12  # of those of each run, at most
     folder: Path = Path()
 
     def replica(self, preset: str) -> list[str]:
@@ -57,9 +74,8 @@ class Sizes:
 
     def lines(self, groups: Sequence[dict[str, Any]]) -> Iterator[str]:
         """Return the commands of a block: group by group, and inside a group seed by seed."""
-        ranges = {"all": range(self.seeds), "half": range((self.seeds + 1) // 2)}  # mixtures have half of the seeds
         for group in groups:
-            for seed in ranges[group["seeds"]] if isinstance(group["seeds"], str) else group["seeds"]:
+            for seed in group["seeds"][: self.seeds]:
                 for run in group["runs"]:
                     yield from (self.command(WORK["commands"][name], seed, run) for name in run.get("do", ["train"]))
 
@@ -82,7 +98,7 @@ FULL = Sizes()
 
 def blocks(plan: str, names: Sequence[str] = (), sizes: Sizes = FULL) -> list[str]:
     """Return the commands of some blocks of a plan, or of all."""
-    known = WORK[plan]
+    known = PLANS[plan]
     if unknown := set(names) - set(known):
         raise ConfigError(f"expected blocks {', '.join(known)}, got {', '.join(sorted(unknown))}")
     return [line for name in names or known for line in sizes.lines(known[name])]
@@ -94,17 +110,14 @@ def main() -> int:
     parser.add_argument("plan", choices=PLANS)
     parser.add_argument("blocks", nargs="*", help="of the plan [all]")
     parser.add_argument("--folder", type=Path, default=Path(), help="of all files [this one]")
-    group = parser.add_argument_group("options of the paper")
-    group.add_argument("--engine", choices=["bullet", "mujoco"], default="bullet", help="of the robots [bullet]")
-    group.add_argument("--scale", type=float, default=1.0, help="of populations and generations, up to 1 [1]")
-    group.add_argument("--seeds", type=int, default=12, help="of each algorithm; mixtures: half [12]")
+    parser.add_argument("--engine", choices=["bullet", "mujoco"], default="mujoco", help="of the robots [mujoco]")
+    parser.add_argument("--scale", type=float, default=1.0, help="of populations and generations, up to 1 [1]")
+    parser.add_argument("--seeds", type=int, default=12, help="of each run, at most [12]")
     told = parser.parse_args()
     if not 0 < told.scale <= 1 or told.seeds < 1:
         parser.error("expected a scale above 0 and up to 1, and a number of seeds")
-    paper = told.plan == "paper"
-    sizes = Sizes(told.engine, told.scale, told.seeds, told.folder) if paper else Sizes(folder=told.folder)
     try:
-        say("\n".join(blocks(told.plan, told.blocks, sizes)))
+        say("\n".join(blocks(told.plan, told.blocks, Sizes(told.engine, told.scale, told.seeds, told.folder))))
     except EesError as error:
         print(f"plan.py: {error}", file=sys.stderr)
         return error.exit_code

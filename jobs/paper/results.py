@@ -4,7 +4,7 @@
     python jobs/paper/results.py pack runs/block-a ...     adds the runs of a folder of small files to its block
     python jobs/paper/results.py unpack BLOCK FOLDER       writes how far its runs are, and their trained means
     python jobs/paper/results.py update                    numbers.csv, heritability.csv, figures, tables
-    python jobs/paper/results.py quoted                    prints the numbers that pages quote in running text, by name
+    python jobs/paper/results.py quoted                    prints the numbers that pages quote, by their sources
 
 A trained mean that is copied into ees_mpi/trained needs a card like those beside it, and a line in the README there.
 The small files are those that this script wrote with the code of the plans (`git show 08614bcb:jobs/paper/results.py`,
@@ -13,6 +13,7 @@ The small files are those that this script wrote with the code of the plans (`gi
 
 import argparse
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -101,7 +102,8 @@ def read() -> tuple[list[endpoints.Row], list[endpoints.Row]]:
 
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
-    (rows, measured), raw = read(), heritability.raw_places(RESULTS)
+    rows, measured = read()
+    arms = heritability.arms_of(rows, measured)
     return {
         "results.md": {
             "claims": claims.table(claims.arms_of(rows), rows),
@@ -110,18 +112,19 @@ def pages() -> dict[str, dict[str, str]]:
             "bullet": tables.bullet(rows),
         },
         "heritability.md": {
-            "ants": tables.arms(rows, measured, "ant"),
-            "cheetahs": tables.arms(rows, measured, "cheetah"),
-            "chance": tables.by_chance(heritability.with_other_rounding(raw)),
+            "ants": tables.arms(arms, "ant"),
+            "cheetahs": tables.arms(arms, "cheetah"),
+            "chance": tables.by_chance(arms),
         },
     }
 
 
-def numbers() -> dict[str, float]:
-    """Return the numbers that pages quote in running text, by name."""
-    from quoted import quoted
+def sources(text: str) -> dict[str, float]:
+    """Return the numbers that a text quotes, by the source that stands behind each."""
+    from quoted import groups_of, quoted
 
-    return quoted(*read(), RESULTS)
+    groups = groups_of(*read(), RESULTS)
+    return {name: quoted(name, groups) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
 
 
 def fill(text: str, parts: Mapping[str, str]) -> str:
@@ -157,7 +160,7 @@ def main(words: Sequence[str] | None = None) -> int:
     each.add_argument("block", help="such as sixth")
     each.add_argument("folder", type=Path)
     commands.add_parser("update", help="write numbers.csv, heritability.csv, figures and the tables of the docs")
-    commands.add_parser("quoted", help="print the numbers that pages quote, by name")
+    commands.add_parser("quoted", help="print the numbers that pages quote, by source")
     given = parser.parse_args(words)
     match given.command:
         case "pack":
@@ -166,8 +169,7 @@ def main(words: Sequence[str] | None = None) -> int:
             unpack(RESULTS / f"{given.block}.h5", given.folder)
         case "quoted":
             text = "".join(page.read_text(encoding="utf-8") for page in QUOTING)
-            shown = (f"{name:40} {value:.6g}" for name, value in numbers().items() if f"<!-- {name} " in text)
-            print(*shown, sep="\n")
+            print(*(f"{value:<12.6g} {name}" for name, value in sources(text).items()), sep="\n")
         case "update":
             update()
     return 0

@@ -9,13 +9,16 @@ import numpy as np
 from blocks import Floats, KeptRun, read_block
 from claims import arms_of
 from endpoints import DIRECTIONS, Row, column, directions, read, select
-from page_tables import MAIN, RULES, adaptation_groups, adapted, by_training, mixture_runs, seeding_runs, wrong_side
+from heritability import arms_of as networks_of
+from heritability import by_words
+from page_tables import RULES, adaptation_groups, mixture_runs, seeding_runs, wrong_side
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 
 ROWS = ("standard ES", "MaxVar", "MaxEnt")
 COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#777777", "MAML": "#cc79a7"}
 COMPONENTS = ("#0072b2", "#e69f00")
+MAIN = ("ranks", "whiten", "first", "own", "four", "long")  # arms of the ant that a figure shows
 SMALL = 4.6  # inches: a figure whose words a phone can show
 Arms = Mapping[tuple[str, str, str], Sequence[KeptRun]]  # by rules, robot and algorithm
 
@@ -35,7 +38,7 @@ def draw(results: Path, out: Path) -> list[Path]:
             "seeding": draw_seeding(runs, rows),
             "mixtures": draw_mixtures(runs, rows),
             "interference": draw_interference(runs, rows),
-            "heritability": draw_ants(by_training(measured, "ant", MAIN)),
+            "heritability": draw_ants(by_words(networks_of(rows, measured), "ant", MAIN)),
         }
         for name, figure in figures.items():
             how: dict[str, Any] = {"metadata": {"Software": None}, "bbox_inches": "tight", "pad_inches": 0.03}
@@ -150,7 +153,7 @@ def draw_adaptation(rows: Sequence[Row]) -> Figure:
     figure, (far, wrong) = grid(2, 2, 0.7 + 0.36 * len(groups), sharey=True)
     figure.set_figwidth(5.6)
     for place, ((_, name, _), runs) in enumerate(groups.items()):
-        color, values = COLORS[name.partition(",")[0]], adapted(runs)
+        color, values = COLORS[name.partition(",")[0]], column(runs, "adapt")
         far.plot(
             values, np.full(len(values), place), color=color, marker="o", markersize=4, linestyle="none", alpha=0.5
         )
@@ -188,7 +191,7 @@ def draw_seeding(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def draw_ants(groups: Mapping[str, Mapping[int, Row]]) -> Figure:
+def draw_ants(groups: Mapping[str, Sequence[Row]]) -> Figure:
     """Draw what the mutations of ants keep from unseen starts: a line for each way of training, a dot for each run."""
     numbers = {
         "heritable": "heritable variance,\nunits squared",
@@ -199,7 +202,7 @@ def draw_ants(groups: Mapping[str, Mapping[int, Row]]) -> Figure:
     figure.set_figwidth(5.6)
     for panel, (name, title) in zip(panels, numbers.items(), strict=True):
         for place, (training, rows) in enumerate(groups.items()):
-            values = column(rows.values(), name)
+            values = column(rows, name)
             own = "own" in training
             how = {"color": COLORS["MaxEnt" if own else "MaxVar"], "marker": "o" if own else "D", "linestyle": "none"}
             how |= {"markersize": 4, "label": "starts of their own" if own else "one start for all"}
