@@ -7,11 +7,13 @@ from typing import Any
 
 import claims
 import endpoints
+import groups
 import numpy as np
 import pytest
 import rules
 from blocks import KeptRun
-from claims import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer, Arms
+from claims import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer
+from groups import Arms
 from support.program import needs_results
 
 NAMES = dict(zip(("distance", "near", "side", "evenness", "directions"), claims.SHOWN, strict=True))
@@ -98,24 +100,17 @@ def test_a_claim_of_several_tests_needs_all_of_them_with_holms_correction() -> N
     assert claims.all_larger([(high, low)] * 7)[0] == OPEN  # 7 times 0.0079 is above 0.05
 
 
-def test_six_runs_are_decided_where_an_earlier_plan_had_a_rule_for_them() -> None:
+def test_six_runs_are_decided_where_the_first_plan_had_a_rule_for_them() -> None:
     text, released = ([{"rules": rules, "seed": "5"}] * 6 for rules in ("text", "released"))
     assert claims.decided("", "", REPRODUCED, text, text) == Answer("", "", REPRODUCED, claims.FIRST)
     assert claims.decided("", "", REPRODUCED, released, released) == Answer("", "", OPEN, "6 of 12 runs")
-    for there, expected in ((6, REPRODUCED), (5, REPRODUCED), (3, OPEN), (2, NOT_REPRODUCED)):
-        even = {"evenness": [0.34] * there + [0.3] * (6 - there)}
-        found = arms("ant", 6, maxvar=even, maxent=even)
-        both = claims.counted(
-            {("released", *arm[1:]): runs for arm, runs in found.items()}, "released", "ant", rules.has_ring
-        )
-        assert (verdict(both, "MaxVar"), verdict(both, "MaxEnt")) == (OPEN, expected)
 
 
 @needs_results
 def test_the_runs_that_precede_the_plan_have_the_digests_that_it_notes() -> None:
     paper = Path(claims.__file__).parent
     noted = re.findall(r"^\| (\S+) \| 100 \| `([0-9a-f]{16})` \|$", (paper / "plan6.md").read_text(), re.MULTILINE)
-    kept = {row["run"]: row["digest"] for row in endpoints.read(paper / "results" / "numbers.csv")}
+    kept = {row["run"]: row["digest"] for row in groups.read(paper / "results" / "numbers.csv")}
     assert len(noted) == 27 and all(kept[run].startswith(digest) for run, digest in noted)
 
 
@@ -133,21 +128,19 @@ def test_endpoints_are_means_of_the_last_ten_generations() -> None:
     assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def test_an_arm_has_the_runs_of_the_plan_once_they_are_no_fewer_than_earlier_ones() -> None:
-    same = {"robot": "ant", "algorithm": "MaxEnt", "rules": "text", "changed": "", "kind": "training", "run": "r"}
-    same |= {**endpoints.PAPERS_ROBOTS, "direction": "", "generations": "100"}
-    rows = [{**same, "seed": seed} for seed in ("6", "20", "7", "21")]
-    arm = ("text", "ant", "MaxEnt")
-    assert [row["seed"] for row in claims.arms_of(rows)[arm]] == ["20", "21"]
-    assert [row["seed"] for row in claims.arms_of(rows[:-1])[arm]] == ["6", "7"]
-    cheetahs = [{**row, "robot": "cheetah", "rules": "released", "algorithm": "MaxVar"} for row in rows]
-    assert len(claims.arms_of(cheetahs)["released", "cheetah", "MaxVar"]) == 4
+def test_an_arm_has_the_runs_of_the_plan_and_the_released_cheetahs_of_all_plans() -> None:
+    rows = [row for seed in (6, 20, 7, 21) for row in made_up(1, seed, algorithm="MaxEnt", robot="ant")]
+    rows += [{**row, "robot": "cheetah", "rules": "released"} for row in rows]
+    found = groups.arms_of(rows)
+    assert [row["seed"] for row in found["text", "ant", "MaxEnt"]] == ["20", "21"]
+    assert len(found["released", "cheetah", "MaxEnt"]) == 4
+    assert [row["seed"] for row in groups.of_plan(rows[:3])] == ["6", "7"]
 
 
-def made_up(count: int, first_seed: int = 20, **facts: Any) -> list[endpoints.Row]:
+def made_up(count: int, first_seed: int = 20, **facts: Any) -> list[groups.Row]:
     """Return rows of runs; a number is that of all of them, with a little spread."""
     usual = {"robot": "cheetah", "rules": "text", "changed": "", "kind": "training", "direction": "", "start": "random"}
-    usual |= {**endpoints.PAPERS_ROBOTS, "generations": "100", "components": "1", "first_steps": "full", "std": "0.02"}
+    usual |= {**groups.PAPERS_ROBOTS, "generations": "100", "components": "1", "first_steps": "full", "std": "0.02"}
     rows = []
     for k in range(count):
         numbers = {name: f"{v * (1 + 0.01 * k)}" if isinstance(v, float) else v for name, v in facts.items()}
@@ -155,7 +148,7 @@ def made_up(count: int, first_seed: int = 20, **facts: Any) -> list[endpoints.Ro
     return rows
 
 
-def adapted(name: str, count: int, other: float, own: float | None, **facts: Any) -> list[endpoints.Row]:
+def adapted(name: str, count: int, other: float, own: float | None, **facts: Any) -> list[groups.Row]:
     """Return runs with these distances after adaptation, to the left as to the right."""
     return made_up(count, algorithm=name, adapt=other, adapt_best="" if own is None else own, **facts)
 

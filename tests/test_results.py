@@ -18,6 +18,7 @@ sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each 
 
 import blocks
 import endpoints
+import groups
 import results
 import results_figures
 
@@ -29,9 +30,9 @@ PAGES = (results.DOCS / "results.md", results.DOCS / "heritability.md")
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[endpoints.Row]:
+def rows() -> list[groups.Row]:
     """All runs of numbers.csv."""
-    return endpoints.read(RESULTS / "numbers.csv")
+    return groups.read(RESULTS / "numbers.csv")
 
 
 def numbers_differ(one: str, other: str) -> str:
@@ -135,10 +136,10 @@ def test_a_block_opens_in_xarray() -> None:
         assert "ant-maxent-mujoco-seed20" in names
 
 
-def test_every_policy_of_the_shelf_has_a_card_with_its_hashes_and_numbers(rows: list[endpoints.Row]) -> None:
+def test_every_policy_of_the_shelf_has_a_card_with_its_hashes_and_numbers(rows: list[groups.Row]) -> None:
     assert 6 <= len(POLICIES) <= 12
     homes = {row["digest"]: row for row in rows if row["kind"] != "sample"}
-    measured = endpoints.read(RESULTS / "heritability.csv")
+    measured = groups.read(RESULTS / "heritability.csv")
     first = [row for row in measured if row["engine"] == "mujoco" and not row["mean"].endswith("-again")]
     shares = {row["digest"]: row["heritable_share"] for row in first}
     listed = (SHELF / "README.md").read_text(encoding="utf-8")

@@ -9,26 +9,41 @@ A test decides against a claim if it finds the opposite, and nothing if it finds
 all of them, with Holm's correction. A count decides for a claim with ten runs of twelve (five of six), and against it
 with six or fewer (two). Groups are alike if the interval of their ratio lies inside 0.8 to 1.25 (which is TOST).
 
-Claims on which the sixth plan has fewer runs than an earlier one keep the runs of that one, and its verdict, where it
-had a rule for its six runs; the table says so. The first plan (84d91313:ees_mpi/docs/reproduce.md) has the text's rules
-and 30 generations; the second (5cf434a9, the same page) has the released rules, and its rule is for MaxEnt's ring.
+Seeding and mixtures by the text's rules have no runs of this plan yet. They keep those of the first plan, six with up
+to 30 generations (84d91313:ees_mpi/docs/reproduce.md), and its verdict; the table says so.
 """
 
-import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from endpoints import PLANNED, Row, column, lines, number, of_plan, read, select, trainings
-from page_tables import adaptation_groups, mixture_runs, seeding_runs
+from groups import (
+    MAXENT,
+    MAXVAR,
+    PLANNED,
+    Arms,
+    Row,
+    arms_of,
+    column,
+    maml_of,
+    mixture_runs,
+    number,
+    offspring_of,
+    read,
+    seeding_runs,
+    select,
+    trainings,
+)
+from groups import STANDARD as ES
+from page_tables import lines
 from places import FAR
 from rules import LEVEL, has_ring, mann_whitney, ratio
 
 from ees_mpi.analysis.numbers.statistics import holm
 
 HERE = Path(__file__).parent
-RUNS, GENERATIONS = 12, "100"  # of a group in the paper
+RUNS = 12  # of a group in the paper
 DISTANCE, NEAR = "distance_90_99", "near_origin_90_99"
 SHOWN = {  # endpoints of a run
     DISTANCE: "distance",
@@ -43,12 +58,11 @@ SIX_RUNS = 6  # of mixtures and of MAML, and of all groups in earlier plans
 MOST_OF_SIX, FEW_OF_SIX = 5, 2  # of them
 ALIKE = 0.8, 1.25  # a ratio whose interval lies inside these is none
 FIRST = "by the first plan: 6 runs, up to 30 generations"
-SECOND = "by the second plan: 6 runs, 100 generations"
 REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only", "not reproduced", "not decided"
 STDS = ("0.02", "0.005")  # of the mutations of MAML
 SPECIAL = 0.5  # least specialization of two networks
 BEST = 7.854  # of the interference task: 5 pi / 2
-ES, OURS = "standard ES", ("MaxVar", "MaxEnt")
+OURS = MAXVAR, MAXENT
 READINGS = ("other starts", "adapt"), ("own start", "adapt_best")  # of an evaluation after adaptation
 TESTED = ("MaxEnt", "MAML"), ("MaxEnt", "MaxVar"), ("MaxVar", "MAML")  # of adaptation
 PAPER = {"cheetah": {"MaxVar": 0.921, "MaxEnt": 0.939}, "ant": {"MaxVar": 0.854, "MaxEnt": 0.832}}
@@ -56,9 +70,6 @@ SIDES_LINK = "do-the-cheetahs-mutations-run-far-and-to-both-sides"  # sections o
 RING_LINK, ANT_LINK = "is-there-a-ring-around-the-ant", "how-far-does-the-ant-walk"
 MAML_LINK, SEEDS_LINK = "does-it-adapt-better-than-maml", "does-it-give-standard-es-a-head-start"
 MIXED_LINK = "mixtures-and-interference"
-
-
-Arms = dict[tuple[str, str, str], list[Row]]  # the runs by rules, robot and algorithm
 
 
 @dataclass(frozen=True)
@@ -69,18 +80,6 @@ class Answer:
     said: str
     verdict: str
     limit: str = ""
-
-
-def arms_of(rows: Sequence[Row]) -> Arms:
-    """Return the trainings of 100 generations: those of the plan, or of earlier plans while it has fewer in an arm.
-
-    The released cheetahs of all plans are one group, by the plan.
-    """
-    found: Arms = {}
-    for rules, robot, name in itertools.product(("text", "released"), PAPER, (ES, *OURS)):
-        runs = [row for row in trainings(rows, robot, name, rules) if row["generations"] == GENERATIONS]
-        found[rules, robot, name] = runs if (rules, robot) == ("released", "cheetah") else of_plan(runs)
-    return found
 
 
 def answer(about: str, said: str, verdict: str, *groups: Sequence[object], wanted: int = RUNS) -> Answer:
@@ -137,11 +136,8 @@ def counted(arms: Arms, rules: str, robot: str, has: Callable[[Row], bool]) -> l
     found = []
     for name in OURS:
         runs = arms[rules, robot, name]
-        count, said = sum(map(has, runs)), f"{sum(map(has, runs))} of {len(runs)}"
-        if (rules, robot, name) == ("released", "ant", "MaxEnt") and len(runs) == SIX_RUNS:
-            found.append(Answer(name, said, verdict_of_count(count, MOST_OF_SIX, FEW_OF_SIX), SECOND))
-        else:
-            found.append(answer(name, said, verdict_of_count(count, MOST, FEW), runs))
+        count = sum(map(has, runs))
+        found.append(answer(name, f"{count} of {len(runs)}", verdict_of_count(count, MOST, FEW), runs))
     return found
 
 
@@ -196,15 +192,8 @@ def decided(about: str, said: str, verdict: str, *groups: Sequence[Row], wanted:
     return answer(about, said, verdict, *groups, wanted=wanted)
 
 
-def maml_of(rows: Iterable[Row]) -> list[Row]:
-    """Return the runs of MAML: the plan's with 1,250 iterations, or the first plan's six with 375."""
-    return of_plan(row for row in rows if row["algorithm"] == "MAML")
-
-
 def against_maml(each: Answer, maml: Sequence[Row]) -> Answer:
     """Return an answer that names MAML's runs; those of the first plan are too short to speak for a claim."""
-    if each.limit == FIRST:
-        return each
     short = int(maml[0]["seed"]) < PLANNED
     limits = [*filter(None, [each.limit]), f"{len(maml)} runs of MAML", *["three tenths of the steps"] * short]
     verdict = OPEN if short and each.verdict == REPRODUCED else each.verdict
@@ -216,38 +205,33 @@ def adaptation(rows: Sequence[Row], whose: str, rival: str) -> list[Answer]:
 
     Holm's correction is that of three tests; the third is of MaxVar and MAML.
     """
-    groups = adaptation_groups(rows)
-    steps = "100" if (whose, "MaxEnt", "100") in groups else "30"
-    runs = {name: groups[whose, name, steps] for name in OURS}
-    runs["MAML"] = maml_of(row for group in groups.values() for row in group)
-    found = []
-    for start, key in READINGS[: 2 if steps == "100" else 1]:  # the first plan has other starts only
+    runs = {name: [run for run in arms_of(rows)[whose, "cheetah", name] if run["adapt"]] for name in OURS}
+    runs["MAML"], found = maml_of(rows), []
+    for start, key in READINGS:
         values = {name: column(each, key) for name, each in runs.items()}
         if not values[rival]:
-            continue
+            continue  # networks of MAML that are not kept say nothing about the own start
         tests = {pair: sign(values[pair[0]], values[pair[1]]) for pair in TESTED}
         corrected = dict(zip(tests, holm([p for p, _ in tests.values()]), strict=True))
-        p, (_, which) = corrected["MaxEnt", rival], tests["MaxEnt", rival]
-        said = f"{np.mean(values['MaxEnt']):.1f} against {np.mean(values[rival]):.1f} after {steps} generations"
-        groups_of_ours = [runs[name] for name in ("MaxEnt", rival) if name != "MAML"]
-        each = decided(start, f"{said}, p = {p:.2g}", verdict_of(which if p < LEVEL else 0), *groups_of_ours)
+        p, (_, which) = corrected[MAXENT, rival], tests[MAXENT, rival]
+        said = f"{np.mean(values[MAXENT]):.1f} against {np.mean(values[rival]):.1f}, p = {p:.2g}"
+        groups = [runs[name] for name in (MAXENT, rival) if name != "MAML"]
+        each = answer(start, said, verdict_of(which if p < LEVEL else 0), *groups)
         found.append(against_maml(each, runs["MAML"]) if rival == "MAML" else each)
     return found
 
 
 def offspring(rows: Sequence[Row], whose: str) -> list[Answer]:
     """Compare distances, and their variance, of 1,000 mutations with those of MAML; also at a quarter of its sd."""
-    sampled = select(rows, robot="cheetah", kind="sample", engine="mujoco", population="1000")
-    maml = [maml_of(row for row in sampled if row["std"] == std) for std in STDS]
-    ours = [select(sampled, algorithm=each, rules=whose, std=STDS[0]) for each in OURS]
-    ours = [of_plan(runs) for runs in ours] if whose == "text" else ours
+    maml = [offspring_of(rows, "MAML", std=std) for std in STDS]
+    ours = [offspring_of(rows, name, whose) for name in OURS]
     pairs, words = [], []
     for key, name in (("distance_last", "distance"), ("distance_variance_last", "variance")):
         groups = [column(group, key) for group in ours]
         pairs += [(group, column(those, key)) for group in groups for those in maml]
         means = " and ".join(f"{np.mean(group):.0f}" for group in groups)
         words.append(f"{name} {means} against {np.mean(column(maml[0], key)):.0f}")
-    return [against_maml(decided("", "; ".join(words), all_larger(pairs)[0], *ours), maml[0])]
+    return [against_maml(answer("", "; ".join(words), all_larger(pairs)[0], *ours), maml[0])]
 
 
 def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
@@ -303,7 +287,7 @@ def coverage(rows: Sequence[Row]) -> list[Answer]:
         pairs.append([column(each, "coverage_last_10") for each in (runs, alone)])
     found, corrected = [], holm([mann_whitney(*pair)[0] for pair in pairs])
     for (words, runs), pair, p in zip(groups.items(), pairs, corrected, strict=True):
-        interval = ratio(*pair)
+        interval = ratio(pair[0], pair[1])
         alike = ALIKE[0] < interval.low and interval.high < ALIKE[1]
         verdict = REPRODUCED if alike else NOT_REPRODUCED if p < LEVEL else OPEN
         said = "{:.0f} cells against {:.0f} with one, p = {:.2g}".format(*map(np.mean, pair), p)

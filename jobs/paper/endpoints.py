@@ -17,13 +17,14 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from blocks import WAYS, KeptRun, read_block
+from groups import Row
 from places import FAR, Floats, sectors
 
 ALGORITHMS = {
@@ -34,7 +35,6 @@ ALGORITHMS = {
     "repeatable": "repeatable",
 }
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
-PLANNED = 20  # the first seed of the sixth plan
 WINDOW = slice(90, 100)  # generations of endpoints
 MEASURES = {  # column: metric
     "distance": "distance_mean",
@@ -49,8 +49,6 @@ LAST = ("correlation", "distance_variance", "specialization")  # metrics whose l
 DIRECTIONS = 36  # of 10 degrees
 UPDATES = (0, 5, 10, 20)
 SETTLED = 500  # the last generations of an interference run
-PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000", "rollouts": "1", "starts": "fixed"}
-Row = dict[str, str]
 
 
 def facts(run: KeptRun) -> Row:
@@ -210,44 +208,3 @@ def write(results: Path) -> Path:
     path = results / "numbers.csv"
     path.write_text(table(results.glob("*.h5")), encoding="utf-8")
     return path
-
-
-def read(path: Path) -> list[Row]:
-    """Read numbers.csv."""
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
-
-
-def number(row: Row, name: str) -> float:
-    """Return an endpoint of a run; NaN if the run does not have it."""
-    return float(row.get(name) or math.nan)
-
-
-def column(rows: Iterable[Row], name: str) -> list[float]:
-    """Return an endpoint of those runs that have it."""
-    return [value for row in rows if math.isfinite(value := number(row, name))]
-
-
-def select(rows: Iterable[Row], **wanted: str) -> list[Row]:
-    """Return the rows with these facts, by seed."""
-    found = [row for row in rows if all(row[name] == value for name, value in wanted.items())]
-    return sorted(found, key=lambda row: (int(row["seed"]), row["run"]))
-
-
-def of_plan(rows: Iterable[Row]) -> list[Row]:
-    """Return the runs of the sixth plan, or those of earlier plans while it has fewer."""
-    runs = list(rows)
-    parts = ([row for row in runs if (int(row["seed"]) >= PLANNED) == planned] for planned in (True, False))
-    return max(parts, key=len)
-
-
-def trainings(rows: Iterable[Row], robot: str, algorithm: str, rules: str, changed: str = "") -> list[Row]:
-    """Return the trainings of the paper's robots towards +x, N = 10,000, by seed."""
-    facts = {"robot": robot, "algorithm": algorithm, "rules": rules, "changed": changed, "kind": "training"}
-    return [row for row in select(rows, **facts, **PAPERS_ROBOTS) if row["direction"] in ("", "0")]
-
-
-def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a table of Markdown."""
-    first, *others = (f"| {' | '.join(row)} |\n" for row in (head, *rows))
-    return "".join((first, "|---" * len(head) + "|\n", *others))

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from blocks import KeptRun, read_block, read_by_start
-from endpoints import Row, as_csv, engine_of, read
+from endpoints import as_csv, engine_of
+from groups import Row, read
 from places import measured, twice
 from plan import ARMS, arm_run
 from second_generation import realised

@@ -1,19 +1,16 @@
 """The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
 
 import itertools
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
-from endpoints import Row, column, lines, number, of_plan, select, trainings
+from groups import MAXENT, MAXVAR, RULES, STANDARD, Row, adapted, column, number, seeding_runs, select
 from heritability import Arms, by_words
 from plan import ARMS
 from rules import RING, has_ring
 
-NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
-STARTS = {"random": "random network", **{name: f"network of {name}" for name in NAMED}}
+STARTS = {"random": "random network", **{name: f"network of {name}" for name in (MAXVAR, MAXENT, STANDARD)}}
 STARTS[STANDARD] += " that walks sideways"
-RULES = {"text": "text's rules", "released": "released rules"}
 WHITENED = "L2 0.005, sd 0.7071"  # the released rules with whitening: the settings that differ from the text
 CHANGED = {WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
 INHERITED = {  # column of heritability.csv, and how its numbers are shown
@@ -22,6 +19,12 @@ INHERITED = {  # column of heritability.csv, and how its numbers are shown
     "passed on": ("realised", 0, 100, " %"),
 }
 PARTS = ("mutation", "start", "both", "chance")  # of the variance of places that were computed twice
+
+
+def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table of Markdown."""
+    first, *others = (f"| {' | '.join(row)} |\n" for row in (head, *rows))
+    return "".join((first, "|---" * len(head) + "|\n", *others))
 
 
 def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: str = "") -> str:
@@ -35,23 +38,6 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: s
 def count(runs: Sequence[Row]) -> str:
     """Return the number of some runs in words."""
     return f"{len(runs)} run{'s' * (len(runs) > 1)}"
-
-
-def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str], list[Row]]:
-    """Return the runs of standard ES towards +x on the ant, by start and first steps.
-
-    By the text's rules the first updates of the plan's trainings are those from a random network.
-    """
-    found: dict[tuple[str, str], list[Row]] = {}
-    random = trainings(rows, "ant", STANDARD, whose) if whose == "text" else []
-    for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000", rules=whose) + random:
-        found.setdefault((row["start"], row["first_steps"]), []).append(row)
-    return {key: of_plan(runs) for key, runs in found.items()}
-
-
-def mixture_runs(rows: Sequence[Row], kind: str) -> list[Row]:
-    """Return the mixtures (of random networks, or a split one) on the ant, by the text's rules."""
-    return of_plan(select(rows, robot="ant", kind=kind, rules="text"))
 
 
 def seeding(rows: Sequence[Row]) -> str:
@@ -69,30 +55,13 @@ def wrong_side(runs: Sequence[Row]) -> tuple[int, int]:
     return int(sum(column(runs, "adapt_wrong"))), 20 * len(runs)
 
 
-def adaptation_kind(row: Row) -> tuple[str, str, str]:
-    """Return rules, algorithm and generations of a cheetah that was adapted; MAML has no rules of this kind."""
-    earlier = re.fullmatch(r".*-after(\d+)-starts", row["run"])  # an earlier generation of a run with several starts
-    several = ", 4 own starts" if earlier else f", {row['rollouts']} own starts" if row["starts"] == "own" else ""
-    whose = "-" if row["algorithm"] == "MAML" else row["rules"]
-    return whose, f"{row['algorithm']}{several}", earlier[1] if earlier else row["generations"]
-
-
-def adaptation_groups(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
-    """Return the cheetahs with adaptation, by rules, algorithm and generations."""
-    found: dict[tuple[str, str, str], list[Row]] = {}
-    for row in select(rows, robot="cheetah", engine="mujoco"):
-        if row["adapt"] and row["direction"] in ("", "0") and row["changed"] == "":
-            found.setdefault(adaptation_kind(row), []).append(row)
-    return dict(sorted(found.items(), key=lambda each: (*each[0][:2], int(each[0][2]))))
-
-
 def adaptation(rows: Sequence[Row]) -> str:
     """Return the table of adaptation: from the start of training and from ten others, means of left and right."""
     table = []
-    for (whose, algorithm, length), runs in adaptation_groups(rows).items():
-        how = f", {RULES[whose]}, {length} generations" if whose in RULES else f", {length} iterations"
+    for (whose, _, name), runs in adapted(rows).items():
+        how = f"{runs[0]['generations']} iterations" if name == "MAML" else RULES[whose]
         cells = [f"{np.mean(found):.1f}" if (found := column(runs, key)) else "-" for key in ("adapt_best", "adapt")]
-        table.append((f"{algorithm}{how} ({count(runs)})", *cells, "{} of {}".format(*wrong_side(runs))))
+        table.append((f"{name}, {how} ({count(runs)})", *cells, "{} of {}".format(*wrong_side(runs))))
     return lines(("trained by", "own start", "ten others", "wrong side"), table)
 
 

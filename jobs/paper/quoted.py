@@ -17,16 +17,16 @@ or several with +, then a column of numbers.csv or heritability.csv, and perhaps
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
-import claims
+import groups as known
+import heritability
 import numpy as np
-import page_tables as tables
 from blocks import Floats, read_block
-from endpoints import Row, column, number, select, trainings
-from heritability import arms_of
-from page_tables import MAXENT, MAXVAR, WHITENED
-from rules import mann_whitney, ratio
+from groups import MAXENT, MAXVAR, Row, column, number, select
+from page_tables import WHITENED
+from rules import has_ring, mann_whitney, ratio
 
 from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
@@ -38,22 +38,21 @@ WAYS = {"ranks": ("ranks", 0.5**0.5), "whiten": ("whiten", 1.0), "narrow": ("ran
 
 def groups_of(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Groups:
     """Return all groups of runs that a page may name."""
-    arms = arms_of(rows, measured)
-    found = {".".join(key): runs for key, runs in claims.arms_of(rows).items()} | arms
-    found |= {f"bullet.{key}": runs for key, runs in arms_of(rows, measured, "bullet").items()}
+    arms = heritability.arms_of(rows, measured)
+    found = {".".join(key): runs for key, runs in known.arms_of(rows).items()} | arms
+    found |= {f"bullet.{key}": runs for key, runs in heritability.arms_of(rows, measured, "bullet").items()}
     every = [row for key, runs in arms.items() if key.startswith("ant.") for row in runs if row["rollouts"] == "1"]
-    found["ant.even"] = [row for row in every if tables.has_ring(row)]
+    found["ant.even"] = [row for row in every if has_ring(row)]
     whitened = {row["digest"] for row in arms["ant.whiten"]}
     sampled = select(rows, kind="sample", engine="bullet")
     found["bullet.samples"] = [row for row in sampled if row["start_digest"] in whitened]
-    found["cheetah.whitened"] = trainings(rows, "cheetah", MAXENT, "other", WHITENED)
+    found["cheetah.whitened"] = known.trainings(rows, "cheetah", MAXENT, "other", WHITENED)
     found |= {row["mean"]: [row] for row in measured if row["mean"].startswith("gymnasium-")}
-    found |= {".".join(("adapt", *key)): runs for key, runs in tables.adaptation_groups(rows).items()}
-    found |= {f"seeding.{start}": runs for (start, _), runs in tables.seeding_runs(rows, "released").items()}
-    found |= {kind: tables.mixture_runs(rows, kind) for kind in ("mixture", "split")}
-    for name, whose in ((MAXVAR, "released"), (MAXENT, "released"), ("MAML", "text")):
-        same = {"robot": "cheetah", "kind": "sample", "engine": "mujoco", "std": "0.02"}
-        found[f"offspring.{name}"] = select(rows, algorithm=name, rules=whose, **same)
+    found |= {f"seeding.{start}": runs for (start, _), runs in known.seeding_runs(rows, "released").items()}
+    found |= {kind: known.mixture_runs(rows, kind) for kind in ("mixture", "split")}
+    found |= {"MAML": known.maml_of(rows), "offspring.MAML": known.offspring_of(rows, "MAML")}
+    for whose, name in product(known.RULES, (MAXVAR, MAXENT)):
+        found[f"offspring.{whose}.{name}"] = known.offspring_of(rows, name, whose)
     for robot, runs in (("cheetah", found["released.cheetah.MaxEnt"]), ("ant", arms["ant.ranks"])):
         last = last_places(runs, results)
         for way, how in WAYS.items():

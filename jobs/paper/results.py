@@ -23,6 +23,7 @@ from typing import Any
 
 import claims
 import endpoints
+import groups
 import heritability
 import numpy as np
 import page_tables as tables
@@ -95,9 +96,9 @@ def unpack(block: Path, out: Path) -> None:
             (out / "adaptations" / f"{run.name}-adapt-{way}.json").write_text("{}", encoding="utf-8")
 
 
-def read() -> tuple[list[endpoints.Row], list[endpoints.Row]]:
+def read() -> tuple[list[groups.Row], list[groups.Row]]:
     """Return the rows of numbers.csv and of heritability.csv."""
-    return endpoints.read(RESULTS / "numbers.csv"), endpoints.read(RESULTS / "heritability.csv")
+    return groups.read(RESULTS / "numbers.csv"), groups.read(RESULTS / "heritability.csv")
 
 
 def pages() -> dict[str, dict[str, str]]:
@@ -106,7 +107,7 @@ def pages() -> dict[str, dict[str, str]]:
     arms = heritability.arms_of(rows, measured)
     return {
         "results.md": {
-            "claims": claims.table(claims.arms_of(rows), rows),
+            "claims": claims.table(groups.arms_of(rows), rows),
             "adaptation": tables.adaptation(rows),
             "seeding": tables.seeding(rows),
             "bullet": tables.bullet(rows),
@@ -123,8 +124,8 @@ def sources(text: str) -> dict[str, float]:
     """Return the numbers that a text quotes, by the source that stands behind each."""
     from quoted import groups_of, quoted
 
-    groups = groups_of(*read(), RESULTS)
-    return {name: quoted(name, groups) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
+    known = groups_of(*read(), RESULTS)
+    return {name: quoted(name, known) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
 
 
 def fill(text: str, parts: Mapping[str, str]) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from blocks import Floats, KeptRun, read_block
-from claims import arms_of
-from endpoints import DIRECTIONS, Row, column, directions, read, select
+from endpoints import DIRECTIONS, directions
+from groups import RULES, Row, adapted, arms_of, column, mixture_runs, read, seeding_runs, select
 from heritability import arms_of as networks_of
 from heritability import by_words
-from page_tables import RULES, adaptation_groups, mixture_runs, seeding_runs, wrong_side
+from page_tables import wrong_side
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 
@@ -149,11 +149,11 @@ def label_plane(panels: Sequence[Any], columns: int) -> None:
 
 def draw_adaptation(rows: Sequence[Row]) -> Figure:
     """Draw how far adapted cheetahs get, a dot for each run, and how often they end on the wrong side."""
-    groups = adaptation_groups(rows)
+    groups = adapted(rows)
     figure, (far, wrong) = grid(2, 2, 0.7 + 0.36 * len(groups), sharey=True)
     figure.set_figwidth(5.6)
-    for place, ((_, name, _), runs) in enumerate(groups.items()):
-        color, values = COLORS[name.partition(",")[0]], column(runs, "adapt")
+    for place, ((*_, name), runs) in enumerate(groups.items()):
+        color, values = COLORS[name], column(runs, "adapt")
         far.plot(
             values, np.full(len(values), place), color=color, marker="o", markersize=4, linestyle="none", alpha=0.5
         )
@@ -161,10 +161,7 @@ def draw_adaptation(rows: Sequence[Row]) -> Figure:
         missed, every = wrong_side(runs)
         wrong.barh(place, 100 * missed / every, color=color, height=0.6)
         wrong.text(100 * missed / every + 1.5, place, f"{missed} of {every}", va="center")
-    names = [
-        f"{name}\n{length} iterations" if name == "MAML" else f"{name}\n{RULES[rules]}, {length} generations"
-        for rules, name, length in groups
-    ]
+    names = [f"{name}\n{RULES[rules]}" if name != "MAML" else name for rules, _, name in groups]
     far.set_yticks(range(len(groups)), names)
     far.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
     far.set(title="distance in the wanted direction", xticks=range(-10, 51, 10))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from endpoints import Row, number
+from groups import Row, number
 from places import FAR
 from scipy.stats import ttest_1samp, ttest_ind
 
