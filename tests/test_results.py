@@ -175,7 +175,7 @@ def test_a_block_takes_the_adaptations_of_its_runs_and_gives_their_means(tmp_pat
     right.with_suffix(".json").write_text(json.dumps({"method": "gradient", "evaluations/fitness": [-1.0]}))
     right.with_name(f"{right.name}-own").mkdir()
     np.savez(right.with_name(f"{right.name}-own") / "behaviors.npz", behavior=[[7.0], [7.0]])
-    results.pack([small], tmp_path, means=True)
+    results.pack([small], tmp_path)
     kept = {each.name: each for each in blocks.read_block(block)}
     found = endpoints.adaptations(kept[name])
     assert found == {"adapt_left": 3.5, "adapt_right": -1.0, "adapt": 1.25, "adapt_best": 6.5, "adapt_wrong": 1}

@@ -66,8 +66,8 @@ class KeptRun:
         return int(self.about["generations"])
 
 
-def read_folder(folder: Path, means: bool = False) -> KeptRun:
-    """Read the small files of a run; `means`: with its trained mean."""
+def read_folder(folder: Path) -> KeptRun:
+    """Read the small files of a run, and its trained mean if it lies there."""
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     toml = about.pop("config")
     for session in about["sessions"]:
@@ -79,20 +79,17 @@ def read_folder(folder: Path, means: bool = False) -> KeptRun:
     if "mean" in arrays:
         metrics["mean_x"] = arrays["mean"][:, 0, 0].astype(np.float64)
     last, component = arrays["behavior"].astype(np.float64), arrays["parent"]
-    config = tomllib.loads(toml)
-    axes = last.shape[1] // max(len(config["task"].get("behavior_steps", [])), 1)
-    last = last[:, -axes:]  # positions of earlier steps are in front
     chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
     about |= {"metrics": sorted(metrics), "adaptations": {}}
     run = KeptRun(
         name=folder.name,
-        config=config,
+        config=tomllib.loads(toml),
         toml=toml,
         about=about,
         metrics=metrics,
         last=last[chosen],
         component=component[chosen],
-        policy=dict(np.load(folder / "policy.npz")) if means and (folder / "policy.npz").exists() else {},
+        policy=dict(np.load(folder / "policy.npz")) if (folder / "policy.npz").exists() else {},
     )
     return with_adaptations(run, folder)
 

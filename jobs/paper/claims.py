@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
-"""The claims of the paper: endpoints of the runs of plan6.md, verdicts, and the table of results.md.
-
-    python jobs/paper/claims.py          each run of the text's and of the released rules, and the claims
+"""The claims of the paper: what the runs of plan6.md say to each, the verdicts, and the table of results.md.
 
 The paper's ratios are those of the mean distance over that of standard ES. A verdict needs as many runs in each group
 as the paper has, and six of MAML: `reproduced`, `in direction only` (of distances), `not reproduced`, or `not decided`.
@@ -15,7 +12,6 @@ to 30 generations (84d91313:ees_mpi/docs/reproduce.md), and its verdict; the tab
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 from groups import (
@@ -30,7 +26,6 @@ from groups import (
     mixture_runs,
     number,
     offspring_of,
-    read,
     seeding_runs,
     select,
     trainings,
@@ -42,16 +37,8 @@ from rules import LEVEL, has_ring, mann_whitney, ratio
 
 from ees_mpi.analysis.numbers.statistics import holm
 
-HERE = Path(__file__).parent
 RUNS = 12  # of a group in the paper
 DISTANCE, NEAR = "distance_90_99", "near_origin_90_99"
-SHOWN = {  # endpoints of a run
-    DISTANCE: "distance",
-    NEAR: "near the start",
-    "side_90_99": "smaller side",
-    "evenness_90_99": "evenness of the ring",
-    "directions_last": "directions of 36",
-}
 SIDE = 0.05  # least share of the smaller side
 MOST, FEW = 10, 6  # with so many of twelve runs a claim is reproduced; with so few it is not
 SIX_RUNS = 6  # of mixtures and of MAML, and of all groups in earlier plans
@@ -109,11 +96,6 @@ def verdict_of_count(count: int, most: int, few: int) -> str:
     return REPRODUCED if count >= most else NOT_REPRODUCED if count <= few else OPEN
 
 
-def same(sign: int) -> str:
-    """Return the verdict on a claim that two groups do not differ, which no test can show."""
-    return NOT_REPRODUCED if sign else OPEN
-
-
 def distance(arms: Arms, rules: str, robot: str) -> list[Answer]:
     """Compare the distances of both algorithms with those of standard ES."""
     found, es = [], column(arms[rules, robot, ES], DISTANCE)
@@ -164,12 +146,12 @@ def near(arms: Arms, rules: str) -> list[Answer]:
 
 
 def difference(arms: Arms, rules: str) -> list[Answer]:
-    """Compare the distances of MaxVar with those of MaxEnt."""
+    """Compare the distances of MaxVar with those of MaxEnt; that they do not differ, no test can show."""
     found = []
     for robot in PAPER:
         one, two = (column(arms[rules, robot, name], DISTANCE) for name in OURS)
         p, which = sign(one, two)
-        found.append(answer(robot, f"{ratio(one, two)}, p = {p:.2g}", same(which), one, two))
+        found.append(answer(robot, f"{ratio(one, two)}, p = {p:.2g}", NOT_REPRODUCED if which else OPEN, one, two))
     return found
 
 
@@ -336,19 +318,3 @@ def table(arms: Arms, rows: Sequence[Row]) -> str:
     ]
     head = ("the paper says", "the text's rules", "the released rules")
     return lines(head, [(f"[{words}](#{link})", *map(cell, cells)) for words, link, cells in body])
-
-
-def report(arms: Arms) -> str:
-    """Return the tables of all runs, by rules and robot; the last line of an arm has the means."""
-    found = []
-    for (rules, robot, name), runs in arms.items():
-        shown = [[row["run"], *(f"{number(row, key):.3g}" for key in SHOWN)] for row in runs]
-        means = [f"{np.mean([number(row, key) for row in runs]):.3g}" for key in SHOWN]
-        rows = [[cell.replace("nan", "") for cell in row] for row in [*shown, [f"**mean of {len(runs)}**", *means]]]
-        found.append(f"## {robot}, {rules} rules, {name}\n\n{lines(('run', *SHOWN.values()), rows)}")
-    return "\n".join(found)
-
-
-if __name__ == "__main__":
-    everything = read(HERE / "results" / "numbers.csv")
-    print(report(arms_of(everything)), table(arms_of(everything), everything), sep="\n")

@@ -1,16 +1,13 @@
 """The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
 
-import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from groups import MAXENT, MAXVAR, RULES, STANDARD, Row, adapted, column, number, seeding_runs, select
+from groups import RULES, Row, column, number, select
 from heritability import Arms, by_words
 from plan import ARMS
 from rules import RING, has_ring
 
-STARTS = {"random": "random network", **{name: f"network of {name}" for name in (MAXVAR, MAXENT, STANDARD)}}
-STARTS[STANDARD] += " that walks sideways"
 WHITENED = "L2 0.005, sd 0.7071"  # the released rules with whitening: the settings that differ from the text
 CHANGED = {WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
 INHERITED = {  # column of heritability.csv, and how its numbers are shown
@@ -38,31 +35,6 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: s
 def count(runs: Sequence[Row]) -> str:
     """Return the number of some runs in words."""
     return f"{len(runs)} run{'s' * (len(runs) > 1)}"
-
-
-def seeding(rows: Sequence[Row]) -> str:
-    """Return the table of seeding: mean x after so many updates, with plain Adam or the gentle rule."""
-    table = []
-    for whose, first, start in itertools.product(RULES, ("full", "gentle"), STARTS):
-        if runs := seeding_runs(rows, whose).get((start, first)):
-            words = f"{RULES[whose]}{', gentle' * (first == 'gentle')}: {STARTS[start]}"
-            table.append((words, f"{len(runs)}", *(f"{np.mean(column(runs, f'x_{n}')):.1f}" for n in (5, 20))))
-    return lines(("standard ES begins with", "runs", "x after 5 updates", "after 20"), table)
-
-
-def wrong_side(runs: Sequence[Row]) -> tuple[int, int]:
-    """Return how many evaluations of adapted runs end on the wrong side, and how many there are."""
-    return int(sum(column(runs, "adapt_wrong"))), 20 * len(runs)
-
-
-def adaptation(rows: Sequence[Row]) -> str:
-    """Return the table of adaptation: from the start of training and from ten others, means of left and right."""
-    table = []
-    for (whose, _, name), runs in adapted(rows).items():
-        how = f"{runs[0]['generations']} iterations" if name == "MAML" else RULES[whose]
-        cells = [f"{np.mean(found):.1f}" if (found := column(runs, key)) else "-" for key in ("adapt_best", "adapt")]
-        table.append((f"{name}, {how} ({count(runs)})", *cells, "{} of {}".format(*wrong_side(runs))))
-    return lines(("trained by", "own start", "ten others", "wrong side"), table)
 
 
 def bullet(rows: Sequence[Row]) -> str:

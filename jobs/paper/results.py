@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Keep the results of runs in jobs/paper/results/: an HDF5 file per block of runs, and numbers.csv with a row per run.
 
-    python jobs/paper/results.py pack runs/block-a ...     adds the runs of a folder of small files to its block
+    python jobs/paper/results.py pack runs/sixth ...       adds the runs of a folder of small files to its block
     python jobs/paper/results.py unpack BLOCK FOLDER       writes how far its runs are, and their trained means
     python jobs/paper/results.py update                    numbers.csv, heritability.csv, figures, tables
     python jobs/paper/results.py quoted                    prints the numbers that pages quote, by their sources
@@ -52,14 +52,11 @@ def readable(policy: Mapping[str, Any]) -> dict[str, Any]:
     return {**policy, "config": np.array(tomli_w.dumps(config))}
 
 
-def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
-    """Add the runs of each folder to the block of its name; `means`: with those that are not on the shelf."""
-    shelved = set(map(state_of, SHELF.glob("*.npz")))
-    results.mkdir(parents=True, exist_ok=True)
+def pack(folders: Sequence[Path], results: Path) -> None:
+    """Add the runs of each folder to the block of its name, with the trained means that lie there."""
     for folder in folders:
-        runs = [read_folder(path.parent, means) for path in sorted(folder.glob("*/run.json"))]
+        runs = [read_folder(path.parent) for path in sorted(folder.glob("*/run.json"))]
         runs = [replace(run, policy=readable(run.policy)) for run in runs]
-        runs = [replace(run, policy={}) if run.about["state_sha256"] in shelved else run for run in runs]
         if not runs:
             raise ConfigError(f"{folder}: expected folders of small files with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
@@ -74,13 +71,6 @@ def pack(folders: Sequence[Path], results: Path, means: bool = False) -> None:
         by_start |= {raw.parent.name: np.load(raw)["by_start"] for raw in folder.glob("*/by_start.npz")}
         write_block(path, runs, by_start)
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
-    endpoints.write(results)
-
-
-def state_of(policy: Path) -> str:
-    """Return the digest of the state that a policy was written from."""
-    with np.load(policy) as file:
-        return str(json.loads(str(file["about"]))["state_sha256"])
 
 
 def unpack(block: Path, out: Path) -> None:
@@ -108,8 +98,6 @@ def pages() -> dict[str, dict[str, str]]:
     return {
         "results.md": {
             "claims": claims.table(groups.arms_of(rows), rows),
-            "adaptation": tables.adaptation(rows),
-            "seeding": tables.seeding(rows),
             "bullet": tables.bullet(rows),
         },
         "heritability.md": {
@@ -153,10 +141,8 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    each = commands.add_parser("pack", help="add runs of folders of small files to their blocks; write numbers.csv")
+    each = commands.add_parser("pack", help="add runs of folders of small files to their blocks")
     each.add_argument("folders", nargs="+", type=Path)
-    each.add_argument("--means", action="store_true", help="keep trained means that are not on the shelf, 0.28 MB each")
-    each.add_argument("--results", type=Path, default=RESULTS, help="the folder of the blocks")
     each = commands.add_parser("unpack", help="write how far the runs of a block are, and their trained means")
     each.add_argument("block", help="such as sixth")
     each.add_argument("folder", type=Path)
@@ -165,7 +151,7 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     match given.command:
         case "pack":
-            pack(given.folders, given.results, given.means)
+            pack(given.folders, RESULTS)
         case "unpack":
             unpack(RESULTS / f"{given.block}.h5", given.folder)
         case "quoted":

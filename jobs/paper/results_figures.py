@@ -11,7 +11,6 @@ from endpoints import DIRECTIONS, directions
 from groups import RULES, Row, adapted, arms_of, column, mixture_runs, read, seeding_runs, select
 from heritability import arms_of as networks_of
 from heritability import by_words
-from page_tables import wrong_side
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 
@@ -148,21 +147,22 @@ def label_plane(panels: Sequence[Any], columns: int) -> None:
 
 
 def draw_adaptation(rows: Sequence[Row]) -> Figure:
-    """Draw how far adapted cheetahs get, a dot for each run, and how often they end on the wrong side."""
+    """Draw how far adapted cheetahs get from other starts and from their own, and how often on the wrong side."""
     groups = adapted(rows)
     figure, (far, wrong) = grid(2, 2, 0.7 + 0.36 * len(groups), sharey=True)
     figure.set_figwidth(5.6)
     for place, ((*_, name), runs) in enumerate(groups.items()):
         color, values = COLORS[name], column(runs, "adapt")
-        far.plot(
-            values, np.full(len(values), place), color=color, marker="o", markersize=4, linestyle="none", alpha=0.5
-        )
+        far.plot(values, [place] * len(values), "o", color=color, markersize=4, alpha=0.5)
         far.plot([np.mean(values)] * 2, [place - 0.35, place + 0.35], color=color, linewidth=2)
-        missed, every = wrong_side(runs)
+        own = column(runs, "adapt_best")
+        far.plot(own, [place + 0.25] * len(own), "o", color=color, markersize=4, alpha=0.5, fillstyle="none")
+        missed, every = sum(column(runs, "adapt_wrong")), 20 * len(runs)
         wrong.barh(place, 100 * missed / every, color=color, height=0.6)
-        wrong.text(100 * missed / every + 1.5, place, f"{missed} of {every}", va="center")
-    names = [f"{name}\n{RULES[rules]}" if name != "MAML" else name for rules, _, name in groups]
-    far.set_yticks(range(len(groups)), names)
+        wrong.text(100 * missed / every + 1.5, place, f"{missed:.0f} of {every}", va="center")
+    far.set_yticks(
+        range(len(groups)), [f"{name}\n{RULES[rules]}" if name != "MAML" else name for rules, _, name in groups]
+    )
     far.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
     far.set(title="distance in the wanted direction", xticks=range(-10, 51, 10))
     wrong.set(title="on the wrong side, %", xlim=(0, 80))
