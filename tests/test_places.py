@@ -68,22 +68,18 @@ def test_what_is_not_the_same_with_another_rounding_is_chance() -> None:
     assert places.twice(first, again) == pytest.approx({name: part / 30 for name, part in parts.items()}, abs=0.03)
     first[0, 0] = np.nan  # an invalid rollout: its mutation is left out
     assert places.twice(first, again)["chance"] == pytest.approx(1 / 30, abs=0.003)
-    name = "ant-maxent-authors-four-mujoco-seed9"
-    raw = {f"{name}-starts": first[:30, :6], f"{name}-again-starts": again[:30, :6]}
-    raw["ant-maxent-authors-seed9-again-starts"] = raw[f"{name}-starts"]  # its first measurement is not kept
-    found = heritability.with_other_rounding(raw)
-    assert list(found) == [name]
-    *_, row = tables.by_chance(found).strip().splitlines()
-    assert row.startswith("| ant, whitening, four own starts (1 run) | ") and row.endswith(
-        f" {found[name]['chance']:.0%} |".replace("%", " %")
-    )
+    row = {"twice_mutation": "0.5", "twice_start": "0.2", "twice_both": "0.1", "twice_chance": "0.2"}
+    arms: heritability.Arms = {f"{robot}.{key}": [] for robot, arms in heritability.ARMS.items() for key in arms}
+    made = tables.by_chance({**arms, "ant.four": [row, {}]}).strip().splitlines()[2:]
+    assert made == ["| ant, whitening, four own starts (1 run) | 50 % | 20 % | 10 % | 20 % |"]
 
 
 def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:
-    for path in (heritability.NUMBERS, *results.RESULTS.glob("*.h5")):
+    table = results.RESULTS / heritability.NUMBERS
+    for path in (table, *results.RESULTS.glob("*.h5")):
         shutil.copy(path, tmp_path)
     written = heritability.write(tmp_path).read_text(encoding="utf-8")
-    kept = heritability.NUMBERS.read_text(encoding="utf-8")
+    kept = table.read_text(encoding="utf-8")
     assert written.splitlines()[0] == kept.splitlines()[0]
     for mine, theirs in zip(csv.reader(written.splitlines()), csv.reader(kept.splitlines()), strict=True):
         assert mine[:3] == theirs[:3]
