@@ -95,7 +95,7 @@ class AdaptedPolicy(NamedTuple):
 
 def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     """Adapt a run with its method, score the result, and write an adaptation file; return its path."""
-    check_same(ranks, request, "direction", "evaluations", "settings")
+    check_same(ranks, request, "run", "direction", "evaluations", "settings")
     run, direction = path_of(request.run), str(request.direction)
     with ranks.together():
         angle = angle_of(direction)

@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from ees_mpi import ranks
 from ees_mpi.commands.arguments import function, path_of
-from ees_mpi.commands.requests import AdaptRequest, MeasureRequest, SampleRequest, SignalRequest, TrainRequest
+from ees_mpi.commands.requests import (
+    AdaptRequest,
+    MeasureRequest,
+    SampleRequest,
+    SignalRequest,
+    TrainRequest,
+    check_same,
+)
 from ees_mpi.errors import Interrupted
 from ees_mpi.registry.toml import settings_of, source_of
 from ees_mpi.terminal import say
@@ -36,6 +43,7 @@ def train(request: TrainRequest) -> "Run":
     work = job_of(request, watch)
 
     def job(world: "ranks.Ranks") -> "Run":
+        check_same(world, request, "seed")
         try:
             path = work(world)
         except Interrupted as error:

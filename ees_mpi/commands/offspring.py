@@ -71,6 +71,7 @@ class Parent:
 
 def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     """Evaluate new offspring, and write a run file of one generation; return its path."""
+    check_same(ranks, request, "run")
     run = path_of(request.run)
     named = Path(request.out or shelf.output_beside(run, "-sample.h5"))
     out = named.absolute()  # code of the user may change the present folder
@@ -119,7 +120,7 @@ def offspring(config: Config, count: int, std: float | None = None) -> Config:
 
 def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
     """Evaluate the offspring of a policy, and write a file with a row for each standard deviation; return its path."""
-    check_same(ranks, request, "std", "starts")
+    check_same(ranks, request, *(["policy"] if isinstance(request.policy, str) else []), "std", "starts")
     policy, out = policy_of(request.policy, request), request.target.absolute()
     named = request.policy if isinstance(request.policy, str) else ""
     with ranks.together():

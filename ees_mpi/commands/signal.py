@@ -78,7 +78,7 @@ class Split:
 
 def signal(ranks: Ranks, request: SignalRequest) -> list[Signal]:
     """Measure the signal of some generations, shared by the ranks; the bits do not depend on their number."""
-    check_same(ranks, request, "splits", "objective")
+    check_same(ranks, request, "run", "splits", "objective")
     run = open_on_ranks(ranks, path_of(request.run), request.trust, UPDATED)
     chosen = ranks.from_root(lambda: choose(run, request.generation, request.every))
     with ranks.together():
