@@ -152,7 +152,7 @@ def _find_shape(task: Gymnasium) -> tuple[int, int, int]:
     observation, action = (getattr(env, name, None) for name in ("observation_space", "action_space"))
     spaces = library().spaces
     if not isinstance(observation, spaces.Box):
-        flat = "gymnasium.wrappers.FlattenObservation makes one"
+        flat = "wrap it in gymnasium.wrappers.FlattenObservation, in the entry_point of gymnasium.register"
         raise ConfigError(f"task.env {task.env!r}: expected box observations, got {observation}; {flat}")
     if not isinstance(action, (spaces.Box, spaces.Discrete)):
         raise ConfigError(f"task.env {task.env!r}: expected box or discrete actions, got {action}")
