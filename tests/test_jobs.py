@@ -81,6 +81,12 @@ def test_a_job_ends_with_a_code_or_goes_back_into_the_queue(
     assert site.log.read_text().splitlines() == expected
 
 
+def test_a_command_that_cannot_be_saved_does_not_begin_again_and_again_at_the_time_limit(site: Site) -> None:
+    (site.folder / "list").write_text("\nees-mpi sample o.h5 --out 'a run.h5'\n")
+    assert site.run("array.slurm", NEAR) == 75
+    assert "scontrol" not in site.log.read_text()
+
+
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_job_whose_run_file_has_no_name_ends_before_it_trains(
     site: Site, script: str, monkeypatch: pytest.MonkeyPatch
