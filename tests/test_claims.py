@@ -138,7 +138,7 @@ def test_an_arm_has_the_runs_of_the_plan_and_the_released_cheetahs_of_all_plans(
 
 def made_up(count: int, first_seed: int = 20, **facts: Any) -> list[groups.Row]:
     """Return rows of runs; a number is that of all of them, with a little spread."""
-    usual = {"robot": "cheetah", "rules": "text", "changed": "", "kind": "training", "direction": "", "start": "random"}
+    usual = {"robot": "cheetah", "rules": "text", "kind": "training", "direction": "", "start": "random"}
     usual |= {**groups.PAPERS_ROBOTS, "generations": "100", "first_steps": "full", "std": "0.02"}
     rows = []
     for k in range(count):

@@ -18,6 +18,7 @@ from groups import (
     MAXENT,
     MAXVAR,
     PLANNED,
+    RULES,
     Arms,
     Row,
     arms_of,
@@ -155,10 +156,7 @@ def difference(arms: Arms, rules: str) -> list[Answer]:
     return found
 
 
-Pair = tuple[Sequence[float], Sequence[float]]
-
-
-def all_larger(pairs: Sequence[Pair]) -> tuple[str, list[float]]:
+def all_larger(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[str, list[float]]:
     """Return the verdict on a claim that the first of each pair is larger; each p has Holm's correction."""
     tests = [mann_whitney(*pair) for pair in pairs]
     corrected = holm([p for p, _ in tests])
@@ -296,9 +294,9 @@ def cell(answers: Sequence[Answer]) -> str:
     return f"{said}: " + ", ".join(f"{each.about} {end}" for each, end in zip(answers, ends, strict=True))
 
 
-def table(arms: Arms, rows: Sequence[Row]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Return the table of results.md: the claims of the paper, by the text's and by the released rules."""
-    both = ("text", "released")
+    arms, both = arms_of(rows), tuple(RULES)
     goes = "mutations of the {} go {} (MaxVar) and {} (MaxEnt) times as far as those of standard ES"
     body = [
         (goes.format("cheetah", 0.92, 0.94), SIDES_LINK, [distance(arms, whose, "cheetah") for whose in both]),

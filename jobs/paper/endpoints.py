@@ -1,15 +1,16 @@
 """numbers.csv: a row per run with its facts and every endpoint that a table, a claim or a sentence uses.
 
 `rules` says whose rules a run follows: `text` (the paper's text: behaviours are whitened, L2 0.05, kernel of sd 1),
-`released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`; `changed` names the difference then. `robot` is
-cheetah or ant for the paper's robots, gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_90_99` is
-the mean over generations 90 to 99, `x_5` the mean x after 5 updates, `adapt` the mean distance over ten starts to the
-left and ten to the right, `adapt_best` that from the start of the training, `adapt_wrong` how many of the twenty end on
-the wrong side; `side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of
-distances of eight sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring
-has reached; `correlation_last` is that of x and y, of the kept offspring if the block has no other; `slower_last` the
-smaller of the mean distances of the two components of a mixture, of the kept offspring. The blocks have all metrics of
-every generation.
+`released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`, whose runs have the difference in their names:
+`whiten`, for example, is whitening with the released rules else. `robot` is cheetah or ant for the paper's robots,
+gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_90_99` is the mean over generations 90 to 99,
+`x_5` the mean x after 5 updates, `adapt` the mean distance over ten starts to the left and ten to the right,
+`adapt_best` that from the start of the training, `adapt_wrong` how many of the twenty end on the wrong side;
+`side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of distances of eight
+sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring has reached;
+`correlation_last` is that of x and y, of the kept offspring if the block has no other; `slower_last` the smaller of the
+mean distances of the two components of a mixture, of the kept offspring. The blocks have all metrics of every
+generation.
 """
 
 import csv
@@ -58,14 +59,12 @@ def facts(run: KeptRun) -> Row:
     objective, optimizer = run.config.get("objective", {}), run.config.get("optimizer", {})
     method = run.config.get("method") or start.get("method") if about["kind"] != "run" else run.config.get("method")
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
-    rules, changed = whose_rules(algorithm, objective, optimizer) if robot_of(task) != "interference" else ("text", "")
     before = start.get("generation", 0) if algorithm == "MAML" and about["kind"] == "run" else 0  # its first half
     return {
         "run": run.name,
         "robot": robot_of(task),
         "engine": engine_of(task),
-        "rules": rules,
-        "changed": changed,
+        "rules": whose_rules(algorithm, objective, optimizer) if robot_of(task) != "interference" else "text",
         "algorithm": algorithm,
         "kind": kind_of(run.name, about["kind"], population),
         "seed": f"{run.config['run']['seed']}",
@@ -107,17 +106,16 @@ def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
     return "seeding" if re.search(r"-(adapt|further)\b", name) else "training"
 
 
-def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, Any]) -> tuple[str, str]:
-    """Return text, released or other, and for other the settings that differ from the text."""
-    l2, given = optimizer.get("l2"), optimizer.get("name", "adam")
+def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, Any]) -> str:
+    """Return text, released or other."""
     ranks, width = objective.get("normalization", "whiten"), round(objective.get("bandwidth", 1.0), 4)
     for (their_ranks, their_l2, their_width), name in RULES.items():
         same = algorithm in ("standard ES", "MAML") or ranks == their_ranks
-        same = same and (algorithm != "MaxEnt" or width == their_width) and (algorithm == "MAML" or l2 == their_l2)
-        if same and given in ("adam", "trpo"):
-            return name, ""
-    changed = {given: given != "adam", ranks: ranks != "whiten", f"L2 {l2}": l2 != 0.05, f"sd {width:g}": width != 1}
-    return "other", ", ".join(words for words, true in changed.items() if true)
+        same = same and (algorithm != "MaxEnt" or width == their_width)
+        same = same and (algorithm == "MAML" or optimizer.get("l2") == their_l2)
+        if same and optimizer.get("name", "adam") in ("adam", "trpo"):
+            return name
+    return "other"
 
 
 def endpoints(run: KeptRun) -> Row:

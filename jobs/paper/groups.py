@@ -36,9 +36,9 @@ def select(rows: Iterable[Row], **wanted: str) -> list[Row]:
     return sorted(found, key=lambda row: (int(row["seed"]), row["run"]))
 
 
-def trainings(rows: Iterable[Row], robot: str, algorithm: str, rules: str, changed: str = "") -> list[Row]:
+def trainings(rows: Iterable[Row], robot: str, algorithm: str, rules: str) -> list[Row]:
     """Return the trainings of the paper's robots towards +x, N = 10,000, by seed."""
-    facts = {"robot": robot, "algorithm": algorithm, "rules": rules, "changed": changed, "kind": "training"}
+    facts = {"robot": robot, "algorithm": algorithm, "rules": rules, "kind": "training"}
     return [row for row in select(rows, **facts, **PAPERS_ROBOTS) if row["direction"] in ("", "0")]
 
 

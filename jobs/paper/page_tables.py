@@ -8,8 +8,6 @@ from heritability import Arms, by_words
 from plan import ARMS
 from rules import RING, has_ring
 
-WHITENED = "L2 0.005, sd 0.7071"  # the released rules with whitening: the settings that differ from the text
-CHANGED = {WHITENED: "whitening", "ranks, L2 0.005, sd 0.1": "ranks and a kernel of 0.1"}  # from the text's rules
 INHERITED = {  # column of heritability.csv, and how its numbers are shown
     "heritable variance": ("heritable", 0),
     "share": ("heritable_share", 0, 100, " %"),
@@ -37,13 +35,14 @@ def count(runs: Sequence[Row]) -> str:
     return f"{len(runs)} run{'s' * (len(runs) > 1)}"
 
 
-def bullet(rows: Sequence[Row]) -> str:
+def bullet(rows: Sequence[Row], arms: Arms) -> str:
     """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, and sides or ring."""
     homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
+    words = {run["digest"]: words for words, runs in by_words(arms, "ant").items() for run in runs}
     groups: dict[str, list[tuple[Row, Row]]] = {}
     for row in select(rows, kind="sample", engine="bullet"):
         home = homes[row["start_digest"]]
-        whose = RULES.get(home["rules"]) or CHANGED[home["changed"]]
+        whose = RULES.get(home["rules"]) or words[home["digest"]]
         groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}", []).append((row, home))
     table = []
     for name, pairs in sorted(groups.items(), reverse=True):

@@ -25,7 +25,6 @@ import heritability
 import numpy as np
 from blocks import Floats, read_block
 from groups import MAXENT, MAXVAR, Row, column, number, select
-from page_tables import WHITENED
 from rules import has_ring, mann_whitney, ratio
 
 from ees_mpi.generation import Outcomes
@@ -46,7 +45,7 @@ def groups_of(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Gr
     whitened = {row["digest"] for row in arms["ant.whiten"]}
     sampled = select(rows, kind="sample", engine="bullet")
     found["bullet.samples"] = [row for row in sampled if row["start_digest"] in whitened]
-    found["cheetah.whitened"] = known.trainings(rows, "cheetah", MAXENT, "other", WHITENED)
+    found["cheetah.whitened"] = known.trainings(rows, "cheetah", MAXENT, "other")  # the only ones with other rules
     found |= {row["mean"]: [row] for row in measured if row["mean"].startswith("gymnasium-")}
     found |= {f"seeding.{start}": runs for (start, _), runs in known.seeding_runs(rows, "released").items()}
     found |= {kind: known.mixture_runs(rows, kind) for kind in ("mixture", "split")}

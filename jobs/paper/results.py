@@ -97,8 +97,8 @@ def pages() -> dict[str, dict[str, str]]:
     arms = heritability.arms_of(rows, measured)
     return {
         "results.md": {
-            "claims": claims.table(groups.arms_of(rows), rows),
-            "bullet": tables.bullet(rows),
+            "claims": claims.table(rows),
+            "bullet": tables.bullet(rows, arms),
         },
         "heritability.md": {
             "ants": tables.arms(arms, "ant"),
