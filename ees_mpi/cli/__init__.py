@@ -60,15 +60,14 @@ class Word(click.ParamType):  # type: ignore[type-arg]
 
 def parameter(name: str, option: Option) -> click.Parameter:
     """Return the option of click, or its argument, that an Option describes."""
-    required, kind, metavar = option.required, Word(option), option.metavar
+    kind, metavar = Word(option), option.metavar
     if not option.names:
-        required |= option.default is None and not metavar.startswith("[")  # in Python it has an alternative
         count = -1 if metavar.endswith(" ...") else 1
-        return click.Argument([name], type=kind, metavar=metavar, nargs=count, required=required)
+        return click.Argument([name], type=kind, metavar=metavar, nargs=count, required=option.required)
     words = [*option.names, name]
     if not metavar:
         return click.Option(words, is_flag=True, help=option.help)
-    options: dict[str, Any] = {"metavar": metavar, "required": required, "help": _help(option)}
+    options: dict[str, Any] = {"metavar": metavar, "required": option.required, "help": _help(option)}
     return click.Option(words, type=kind, multiple=True, callback=None if option.many else _only, **options)
 
 

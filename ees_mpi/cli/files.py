@@ -25,7 +25,7 @@ from ees_mpi.registry import unknown
 PACKAGE = Path(__file__).parents[1]
 DOCS = PACKAGE / "docs"
 # The build puts the folder jobs of a checkout into the package.
-JOBS = next((path for path in (PACKAGE / "jobs", PACKAGE.parent / "jobs") if path.is_dir()), PACKAGE / "jobs")
+JOBS = PACKAGE / "jobs" if (PACKAGE / "jobs").is_dir() else PACKAGE.parent / "jobs"
 BEGIN = {  # presets to begin with, and what to expect of each
     "interference-maxent": "The paper's first task, a function of one number: two minutes on one core",
     "cheetah-maxent-authors-laptop": "A cheetah whose mutations run left and right: 11 minutes on two cores",
@@ -259,8 +259,6 @@ def docs(topic: Annotated[str, Option(usage="[TOPIC]")] = "") -> None:
 
 def job_files() -> list[Path]:
     """Return the job scripts and the files that they need, and the examples."""
-    if not JOBS.is_dir():
-        raise ConfigError(f"expected the job scripts in {JOBS}; install the package again")
     files = [*sorted(JOBS.iterdir()), *sorted((JOBS / "examples").rglob("*"))]
     return [path for path in files if path.is_file() and "__pycache__" not in path.parts]
 
@@ -276,8 +274,8 @@ def describe(file: Path) -> str:
     return " ".join(words[: next(ends, 12)]).rstrip(".:;")
 
 
-def copy_jobs(folder: Path) -> list[Path]:
-    """Copy the job scripts into a folder, which may exist; raise a ConfigError before a changed file is replaced."""
+def copy_jobs(folder: Path) -> int:
+    """Copy the job scripts into a folder, and return their number; raise a ConfigError before one would be replaced."""
     copies = {file: folder / file.relative_to(JOBS) for file in job_files()}
     present = [(file, copy) for file, copy in copies.items() if os.path.lexists(copy)]
     changed = [str(copy) for file, copy in present if not (copy.is_file() and filecmp.cmp(file, copy, shallow=False))]
@@ -286,16 +284,12 @@ def copy_jobs(folder: Path) -> list[Path]:
             f"--copy {folder}: nothing was copied, because files exist that differ from the scripts of this version: "
             f"{', '.join(changed)}; choose another folder, or move them away"
         )
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, copy in copies.items():
-            if not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, copy)
-                copy.chmod(0o755 if file.read_bytes().startswith(b"#!") else 0o644)
-    except OSError as error:
-        raise ConfigError(f"--copy {folder}: the scripts cannot be written there: {error.strerror}") from None
-    return list(copies.values())
+    for file, copy in copies.items():
+        if not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
+            copy.chmod(0o755 if file.read_bytes().startswith(b"#!") else 0o644)
+    return len(copies)
 
 
 @command()
@@ -307,4 +301,4 @@ def jobs(
         for file in job_files():
             echo(f"{file.relative_to(JOBS)!s:30} {describe(file)}")
         return
-    echo(f"{folder}: {len(copy_jobs(folder))} files; begin with README.md")
+    echo(f"{folder}: {copy_jobs(folder)} files; begin with README.md")

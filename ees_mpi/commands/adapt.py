@@ -42,7 +42,7 @@ from ees_mpi.run.parts import open_evaluator, study_work
 from ees_mpi.run.starting_point import StartingPoint
 from ees_mpi.store.reader import format_of, read_arrays
 from ees_mpi.store.writer import write_arrays
-from ees_mpi.tasks.base import Say, Task
+from ees_mpi.tasks.base import Say
 from ees_mpi.tasks.locomotion import PolicyTask, across, angle_of, direction_name
 
 FORMAT = "ees_mpi adaptation"
@@ -104,17 +104,18 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
     check_target(ranks, run, out, request.overwrite)
     with ranks.together():
         one_start, settings = _split(changes_of(request.settings))
-    parent = parent_of_run(ranks, request, run, lambda config: _to_adapt(config, request, one_start), settings)
+    parent = parent_of_run(ranks, request, run, lambda config, _: _to_adapt(config, request, one_start), settings)
     task, policy = parent.config.task, None if request.policy is None else Path(request.policy).absolute()
     with ranks.together():
         if policy and ranks.is_root:
             check_policy(policy, task, run, request.overwrite, "--policy")
-        if task.toward(0.0).heading is None:
+        if not isinstance(task, PolicyTask) or task.toward(0.0).heading is None:
             raise ConfigError("adapt: the task of this run has no direction; expected a robot or a Gymnasium task")
-        records = len(task.marks) if isinstance(task, PolicyTask) else 1
-        if across(angle, task.axes or task.behavior_dim // records):
+        if across(angle, task.axes or task.behavior_dim // len(task.marks)):
             raise ConfigError(f"--direction {direction}: the place has one number; expected left or right")
-        task = _from_one_start(task.toward(angle)) if one_start else task.toward(angle)
+        task = task.toward(angle)
+        if one_start:
+            task = msgspec.structs.replace(task, rollouts=1, starts="fixed")
     config = replace(parent.config, task=task)
     if config.method.name == "maml":
         adapted = _by_gradient(ranks, parent, config)
@@ -142,7 +143,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             named = {f"{group}/{name}": array for group in groups for name, array in groups[group].items()}
             with replaced(out, RunFileError, may_replace(out, request.overwrite)) as fresh:
                 write_arrays(fresh, FORMAT, attributes, named)
-            if policy and isinstance(task, PolicyTask):
+            if policy:
                 _write_policy(policy, task, parent, adapted)
             said, mean = adapted.sentence.format(direction=direction), np.nanmean(scores["fitness"])
             starts = f"{request.evaluations} other start{'s' * (request.evaluations > 1)}"
@@ -152,9 +153,9 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
                 away = f"on average it does not go towards {direction} from other starts ({right} do)"
                 say(f"note: {away}; ees-mpi docs heritability says why, and what helps")
             if policy:
-                page = "plugins" if isinstance(task, PolicyTask) and task.policy else "tutorial"
+                page = "plugins" if task.policy else "tutorial"
                 say(f"{request.policy}: the adapted policy; `ees-mpi docs {page}` says how to load it")
-            elif isinstance(task, PolicyTask):
+            else:
                 say("The adapted policy is not kept; the same command with --policy FILE.npz --overwrite writes it")
     return out
 
@@ -176,12 +177,6 @@ def _split(settings: Sequence[Setting]) -> tuple[bool, list[Setting]]:
         if key_of(setting) == ROLLOUTS and tables({}, [setting], "--set")["task"]["rollouts"] != 1:
             raise ConfigError(f"{shown(setting)}: expected {ROLLOUTS}=1, or no setting: the run's own starts")
     return len(others) < len(settings), others
-
-
-def _from_one_start(task: Task) -> Task:
-    """Return the task with one rollout of each individual, from the same start for all."""
-    has_starts = {"rollouts", "starts"} <= set(task.__struct_fields__)
-    return msgspec.structs.replace(task, rollouts=1, starts="fixed") if has_starts else task
 
 
 def _to_adapt(config: Config, request: AdaptRequest, one_start: bool) -> Config:

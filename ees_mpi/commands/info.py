@@ -39,6 +39,7 @@ def task_name(config: Config) -> str:
 
 def summarize(run: Run) -> dict[str, Any]:
     config, sessions = run.config, run.sessions()
+    last: Facts = sessions[-1] if sessions else {"ranks": 0, "nodes": 0, "machine": {}}
     rollouts = config.task.rollouts * (1 if is_study(run) else config.method.rollouts)  # offspring do not adapt
     return {
         "format_version": int(run.attributes["format_version"]),
@@ -55,10 +56,10 @@ def summarize(run: Run) -> dict[str, Any]:
         "complete": run.complete,
         "seed": config.run.seed,
         "state_sha256": State.from_arrays(run.state_arrays()).digest().hex(),
-        "ranks": int(sessions[-1]["ranks"]) if sessions else 0,
-        "nodes": int(sessions[-1]["nodes"]) if sessions else 0,
+        "ranks": int(last["ranks"]),
+        "nodes": int(last["nodes"]),
         "sessions": len(sessions),
-        "commit": sessions[-1]["machine"].get("commit") if sessions else None,
+        "commit": last["machine"].get("commit"),
         "devices": sorted({str(session["machine"].get("device", "cpu")) for session in sessions}),
         "deterministic": config.task.deterministic,
         "evaluations": run.generations * config.population.size * rollouts,

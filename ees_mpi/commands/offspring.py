@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,7 @@ AS_IT_IS_NOW = "The results are those of the code as it is now; for those of the
 KIND = "study"  # of its file
 OPTIONS = {"population.std": "--std", "population.size": "--count"}  # of `measure`, in place of keys
 START_KEYS = ("task.rollouts", "task.starts")  # that its `--starts` sets
+Change = Callable[[Config, float | None], Config]  # (config, std of the run): that of the offspring
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,9 @@ def sample(ranks: Ranks, request: SampleRequest, say: Say) -> Path:
     out = named.absolute()  # code of the user may change the present folder
     check_target(ranks, run, out, request.overwrite)
     settings = changes_of(request.settings)
-    parent = parent_of_run(ranks, request, run, lambda config: offspring(config, request.count, request.std), settings)
+    parent = parent_of_run(
+        ranks, request, run, lambda config, _: offspring(config, request.count, request.std), settings
+    )
     drawn = draw(ranks, parent, "sample", parent.about["generation"])
     evaluate(ranks, parent, drawn, {parent.std: parent.state.learned}, out, say, request.overwrite)
     if ranks.is_root:
@@ -97,7 +100,7 @@ def parent_of_run(
     ranks: Ranks,
     request: SampleRequest | AdaptRequest,
     run: Path,
-    change: Callable[[Config], Config],
+    change: Change,
     settings: Sequence[Setting],
 ) -> Parent:
     """Read a run, or a policy that was exported from it, in its own task; only the engine can be another one."""
@@ -107,8 +110,7 @@ def parent_of_run(
                 expected = f"expected {' or '.join(ENGINE_KEYS)}; all other keys are the run's"
                 raise ConfigError(f"{shown(setting)}: {expected}")
     source = PolicySource(run)
-    wanted: dict[str, Any] = {"generation": request.generation, "trust": request.trust}
-    return read_parent(ranks, source, lambda config, _: change(config), settings, **wanted)
+    return read_parent(ranks, source, change, settings, generation=request.generation, trust=request.trust)
 
 
 def offspring(config: Config, count: int, std: float | None = None) -> Config:
@@ -134,13 +136,8 @@ def measure(ranks: Ranks, request: MeasureRequest, say: Say) -> Path:
         if max(stds) > RANGE * min(stds):
             raise ConfigError(f"--std: expected numbers within a factor of {RANGE:g}, got {list(stds)}")
     check_target(ranks, source, out, request.overwrite)
-
-    def change(config: Config, own: float | None) -> Config:
-        return _offspring(request, _stds(request, own), config)
-
-    settings = changes_of(request.settings)
-    wanted: dict[str, Any] = {"task": request.task, "label": request.label, "trust": request.trust}
-    parent = read_parent(ranks, policy, change, settings, **wanted)
+    change, settings = partial(_offspring, request), changes_of(request.settings)
+    parent = read_parent(ranks, policy, change, settings, task=request.task, label=request.label, trust=request.trust)
     for note in parent.config.notes if ranks.is_root else ():
         say(note)
     mean, stds = parent.state.mean, _stds(request, parent.own_std)
@@ -161,8 +158,9 @@ def _stds(request: MeasureRequest, own: float | None) -> tuple[float, ...]:
     return STDS if own is None else tuple(times * own for times in TIMES)
 
 
-def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -> Config:
+def _offspring(request: MeasureRequest, config: Config, own: float | None) -> Config:
     """Return the config of the offspring: a population that logs the standard deviation of each row."""
+    stds = _stds(request, own)
     population = Diagonal(size=request.count, std=min(stds), antithetic=False)
     run, task = msgspec.structs.replace(config.run, generations=len(stds), needs_start=False), config.task
     if request.starts:
@@ -178,7 +176,7 @@ def _offspring(request: MeasureRequest, stds: Sequence[float], config: Config) -
 def read_parent(
     ranks: Ranks,
     policy: PolicySource,
-    change: Callable[[Config, float | None], Config],
+    change: Change,
     settings: Sequence[Setting],
     task: str | None = None,
     generation: int | None = None,
@@ -187,7 +185,7 @@ def read_parent(
 ) -> Parent:
     """Read learned arrays on rank 0, and send them to all ranks.
 
-    change: makes the config of the offspring, with the run's own std; settings: change the config first
+    change: makes the config of the offspring; settings: change the config first
     task: a preset or a config file; None: the config of the run or of the exported policy
     """
 
@@ -214,9 +212,7 @@ def read_parent(
 
 
 @before_rollouts()
-def _parent(
-    config: Config, start: StartingPoint, change: Callable[[Config, float | None], Config], policy: str, label: str
-) -> Parent:
+def _parent(config: Config, start: StartingPoint, change: Change, policy: str, label: str) -> Parent:
     """Return the parent that a starting point is for a config; see `read_parent`."""
     if config.population.decays:
         population: Any = config.population

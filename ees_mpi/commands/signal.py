@@ -138,8 +138,8 @@ def measure_signal(
         yield Signal(
             g,
             float(np.mean([split.cosine for split in parts])) if parts else math.nan,
-            share(ratio),
-            (share(low), share(high)),
+            ratio / (1 + ratio),
+            (low / (1 + low), high / (1 + high)),
             _equal(outcomes.size, ratio),
             (_equal(outcomes.size, high), _equal(outcomes.size, low)),
             *step_lengths(learned, learned_after(run, g), *stds_around(run, g)),
@@ -184,7 +184,7 @@ def half_gradients(
 
 def _equal(size: int, ratio: float) -> float:
     """Return the population at which signal and noise would be equal: the ratio grows in proportion to it."""
-    return size / ratio if ratio > 0 else ratio if math.isnan(ratio) else math.inf
+    return size / ratio if ratio else math.inf
 
 
 def step_lengths(learned: Arrays, following: Arrays, std: Any, next_std: Any) -> tuple[float, float]:
@@ -204,11 +204,6 @@ def stds_around(run: Run, generation: int) -> tuple[Any, Any]:
     return population.stds(run.learned(generation), draws), population.stds(learned_after(run, generation), following)
 
 
-def share(ratio: float) -> float:
-    """Return the share of signal in the squared length of a gradient with this ratio of signal to noise."""
-    return ratio / (1 + ratio) if ratio > 0 else ratio if math.isnan(ratio) else 0.0
-
-
 def split_of(first: Floats, second: Floats) -> Split:
     """Return the numbers of a split from the gradients [m, D] of the groups of both halves."""
     m, a, b = len(first), first.mean(axis=0), second.mean(axis=0)
@@ -221,7 +216,7 @@ def split_of(first: Floats, second: Floats) -> Split:
 def ratio_of(splits: Sequence[Split]) -> tuple[float, float, float]:
     """Return the ratio of signal to noise in the whole gradient, from several splits of the same individuals.
 
-    Also the limits of an interval of about 95 percent; no ratio is below 0. NaN if the gradient is 0.
+    Also the limits of an interval of about 95 percent. None is below 0; NaN if the gradient is 0.
     """
     noise = float(np.mean([split.noise.mean() for split in splits])) if splits else 0.0
     if not noise > 0:
@@ -230,7 +225,7 @@ def ratio_of(splits: Sequence[Split]) -> tuple[float, float, float]:
     parts = np.mean([_variances(split, signal / noise) for split in splits], axis=0)
     error = math.sqrt(max(parts[0], 0.0) + parts[1] * (1 + 1 / len(splits)) / 2) / (noise / 2)
     value = signal / (noise / 2)
-    return value, max(value - ERRORS * error, 0.0), max(value + ERRORS * error, 0.0)
+    return max(0.0, value), max(0.0, value - ERRORS * error), max(0.0, value + ERRORS * error)
 
 
 def _variances(split: Split, ratio: float) -> tuple[float, float]:

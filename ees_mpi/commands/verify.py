@@ -155,11 +155,11 @@ def _compare(ranks: Ranks, run: Run, generations: Sequence[int], individuals: in
     with closing(evaluator):
         for g in generations:
             with located(f"generation {g}"):
-                mean = [size] * bool(np.isfinite(run["fitness_of_mean"][g]))
-                again = evaluator.evaluate(stored_work(run, g), np.append(wanted, np.array(mean, np.int64)))
+                with_mean = np.isfinite(run["fitness_of_mean"][g])
+                again = evaluator.evaluate(stored_work(run, g), np.append(wanted, size) if with_mean else wanted)
             with ranks.together():
                 compare_bits(run, g, wanted, again.outcomes, evaluator.described)
-                known = logged_mean(run, g, again.means) if mean else None
+                known = logged_mean(run, g, again.means)
                 if known and known.bits(0) != again.means.bits(0):
                     said = f"{run.path}: the mean of generation {g} gave another behaviour or fitness than the file has"
                     raise VerifyError(f"{said}: {cause(run, g, evaluator.described)}")

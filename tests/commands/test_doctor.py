@@ -4,8 +4,9 @@ import fcntl
 import os
 from pathlib import Path
 
+import h5py
 import pytest
-from support.program import done, refusal
+from support.program import done, ees, refusal
 
 from ees_mpi import memory
 from ees_mpi.commands import doctor
@@ -67,11 +68,18 @@ def test_a_lock_is_seen_where_the_file_system_passes_it_on(tmp_path: Path, monke
         assert name and problem == "Operation not supported"
 
 
-def test_a_full_disk_is_told_as_a_bad_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_told_as_a_bad_folder_and_a_bad_run_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    failed = ees("doctor", "--run")
+    assert failed.returncode == 1 and failed.stdout.startswith("bad "), failed.stdout
+    assert h5py.version.hdf5_version in failed.stdout and "No space left" in failed.stdout
+    assert list(tmp_path.iterdir()) == []
     monkeypatch.setattr(os, "fsync", full)
     assert list(doctor._folder("file", "")) == [("bad", "this folder", "cannot be written: No space left on device")]
 
