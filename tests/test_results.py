@@ -19,6 +19,7 @@ sys.path.insert(0, str(CHECKOUT / "jobs" / "paper"))  # the scripts import each 
 import blocks
 import endpoints
 import groups
+import quoted
 import results
 import results_figures
 
@@ -79,6 +80,21 @@ def wrong_quotes(text: str, values: Mapping[str, float]) -> list[str]:
         value = f"{values[name] * (100 if percent else 1):.{digits}f}"
         wrong += [f"{name}: {shown} on the page, {value} in the files"] if value != shown else []
     return wrong
+
+
+def test_a_source_is_a_group_of_runs_a_column_and_what_to_do_with_it() -> None:
+    first = [{"seed": f"{seed}", "x": f"{2.0**seed}", "y": f"{-seed}"} for seed in (1, 2, 3)]
+    second = [{"seed": f"{seed}", "x": f"{4.0**seed}", "y": ""} for seed in (3, 2, 4)]
+    known = {"a": first, "b b": second}
+    expected = {"a: x": 14 / 3, "a: x low": 2, "a: x high": 8, "a: x sum": 14, "a: x 2": 4, "a: runs": 3}
+    expected |= {"a: |y| high": 3, "a: y high": -1, "a+b b: x from 8/3": 5, "a+b b: runs": 6}
+    expected |= {"b b / a: x": 16, "b b / a: x paired": 2**2.5, "b b / a: x/x": 16}
+    for source, value in expected.items():
+        assert quoted.quoted(source, known) == pytest.approx(value), source
+    assert quoted.quoted("b b / a: x low", known) < 16 < quoted.quoted("b b / a: x high", known)
+    assert quoted.quoted("b b / a: x p", known) == pytest.approx(0.1, abs=0.05)
+    with pytest.raises(KeyError):
+        quoted.quoted("a: x upside down", known)
 
 
 def test_every_number_that_names_its_source_has_its_value() -> None:

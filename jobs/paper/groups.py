@@ -8,7 +8,7 @@ from pathlib import Path
 
 Row = dict[str, str]
 Arms = dict[tuple[str, str, str], list[Row]]  # the runs by rules, robot and algorithm
-NAMED = MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
+MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 RULES = {"text": "text's rules", "released": "released rules"}
 PLANNED = 20  # the first seed of the sixth plan
 PAPERS_ROBOTS = {"engine": "mujoco", "population": "10000", "rollouts": "1", "starts": "fixed"}
