@@ -77,7 +77,7 @@ def test_momentum_and_large_steps_do_not_carry_a_std_beyond_its_limits(
 @pytest.mark.slow
 @pytest.mark.parametrize(("population", "finds"), [("diagonal", True), ("normal", False)])
 def test_a_learned_spread_sees_across_the_waves_and_a_fixed_one_does_not(population: str, finds: bool) -> None:
-    # Shorter than the runs of docs/measure.md, which have five seeds and start at 1.0.
+    # Shorter than the runs of docs/plugins.md, which have five seeds and start at 1.0.
     quick = ("run.generations=200", "population.size=100", "optimizer.lr=0.2", "noise.size=100000", "task.start=7.0")
     settings = (f"population.name={population}", "population.std=0.05", *quick)
     mean = trained(load("interference-maxvar", list(settings))).mean[0, 0]
