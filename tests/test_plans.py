@@ -26,14 +26,14 @@ def test_a_plan_prints_its_blocks_in_the_order_in_which_they_are_asked_for() -> 
 
 
 def test_a_line_has_the_settings_of_its_plan() -> None:
-    first, *_, last = plan.blocks("heritability", ["ant-continued"])
+    first, *_, last = plan.blocks("heritability", ["ant-staged"])
     assert first == (
         "ees-mpi train ant-maxent-authors --set task.engine=mujoco --set objective.normalization=whiten "
         "--set population.size=2500 --set task.rollouts=4 --set task.starts=own --set run.generations=50 "
-        "--from ant-maxent-authors-whiten-mujoco-seed7.npz --seed 7 "
-        "--out ant-maxent-authors-continued-mujoco-seed7.h5 --resume"
+        "--from ant-maxent-authors-first-mujoco-seed15.h5 --seed 15 "
+        "--out ant-maxent-authors-staged-mujoco-seed15.h5 --resume"
     )
-    name = "ant-maxent-authors-continued-mujoco-seed10"
+    name = "ant-maxent-authors-staged-mujoco-seed20"
     assert last == f"ees-mpi measure {name}.h5 --std 0.02 --count 200 --starts 20 --label {name} --out {name}-starts.h5"
 
 

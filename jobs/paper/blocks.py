@@ -112,8 +112,7 @@ def _table(path: Path) -> dict[str, Floats]:
 
 def adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:
     """Return what is known of an adaptation, the distances of all mutations, and those of the best one."""
-    measured = folder.name.removesuffix("-starts")  # an earlier generation of a run has no folder of its own
-    name = folder.name if (folder.parent / measured).is_dir() else measured
+    name = folder.name
     path = folder.parent / "adaptations" / f"{name}-adapt-{way}.json"
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     facts = {key: found[key] for key in found if "/" not in key and key not in ("config", "format")}

@@ -1,9 +1,9 @@
 """heritability.csv: a row per measurement (`measure --starts`) of a trained mean; and the arms of its plans.
 
 `results.py pack` keeps the raw places of a measurement in a block, and `update` computes its row. Rows of
-older measurements, whose raw places are lost, stay as they are. Some means were measured again (`NAME-again`) with
-another rounding: in the replica other kernels round differently, in Bullet each weight was moved to the next number.
-The columns `twice_...` have how the variance of their places splits.
+older measurements, whose raw places are lost, stay as they are. `realised` is what mutations of selected mutations keep
+of the lead of these: response over selection. Some means were measured again (`NAME-again`) with other kernels, which
+round differently. The columns `twice_...` have how the variance of their places splits.
 """
 
 import json
@@ -16,7 +16,6 @@ from endpoints import as_csv, engine_of
 from groups import Row, read
 from places import measured, twice
 from plan import ARMS, arm_run
-from second_generation import realised
 
 NUMBERS = "heritability.csv"
 Arms = dict[str, list[Row]]  # by robot and arm, such as ant.four
@@ -35,9 +34,8 @@ def write(results: Path) -> Path:
     for name in sorted(raw):
         again = name.replace("-starts", "-again-starts")
         if again in raw:
-            engine = "bullet" if "-bullet-" in name else "mujoco"
             parts = {f"twice_{part}": f"{value:.6g}" for part, value in twice(raw[name], raw[again]).items()}
-            rows[mean_of(name), engine] |= parts
+            rows[mean_of(name), "mujoco"] |= parts
     columns = dict.fromkeys(key for row in rows.values() for key in row)
     path.write_text(as_csv([row for _, row in sorted(rows.items())], columns), encoding="utf-8")
     return path
@@ -54,7 +52,7 @@ def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
     start = json.loads(run.about["started_from"] or "{}")
     numbers = {"std": run.config["population"]["std"], **measured(raw)}
     if second := start.get("second_generation"):
-        numbers |= realised(second[0])
+        numbers["realised"] = sum(second[0]["response"]) / sum(second[0]["selection"])
     digest = start["state_sha256"] if name in runs else run.about["state_sha256"]
     facts = {"mean": mean_of(name), "engine": engine_of(run.config["task"]), "digest": digest}
     return facts | {key: f"{value:.6g}" for key, value in numbers.items()}
@@ -65,7 +63,7 @@ def arms_of(rows: Iterable[Row], measured: Iterable[Row], engine: str = "mujoco"
     trained = {row["digest"]: row for row in rows if row["kind"] == "training"}
     means, found = {row["mean"]: row for row in measured if row["engine"] == engine}, {}
     for robot, key, arm in ((robot, key, arm) for robot, arms in ARMS.items() for key, arm in arms.items()):
-        names = {seed: f"{arm_run(robot, key)}-mujoco-seed{seed}{arm.get('after', '')}" for seed in arm["seeds"]}
+        names = {seed: f"{arm_run(robot, key)}-mujoco-seed{seed}" for seed in arm["seeds"]}
         there = {seed: means[name] for seed, name in names.items() if name in means}
         found[f"{robot}.{key}"] = [
             {**trained.get(row["digest"], {}), **row, "seed": f"{seed}"} for seed, row in there.items()

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from groups import RULES, Row, column, number, select
 from heritability import Arms, by_words
-from plan import ARMS
 from rules import RING, has_ring
 
 INHERITED = {  # column of heritability.csv, and how its numbers are shown
@@ -13,7 +12,6 @@ INHERITED = {  # column of heritability.csv, and how its numbers are shown
     "share": ("heritable_share", 0, 100, " %"),
     "passed on": ("realised", 0, 100, " %"),
 }
-PARTS = ("mutation", "start", "both", "chance")  # of the variance of places that were computed twice
 
 
 def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -28,11 +26,6 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: s
         return "-"
     mean, low, high = (f"{scale * value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
     return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
-
-
-def count(runs: Sequence[Row]) -> str:
-    """Return the number of some runs in words."""
-    return f"{len(runs)} run{'s' * (len(runs) > 1)}"
 
 
 def bullet(rows: Sequence[Row], arms: Arms) -> str:
@@ -80,14 +73,3 @@ def arms(found: Arms, robot: str) -> str:
         table.append((words, seeds_of(runs), *cells))
     more = ("even rings", "even from other starts", "distance") if robot == "ant" else ()
     return lines((f"how the {robot} was trained", "seeds", *INHERITED, *more), table)
-
-
-def by_chance(found: Arms) -> str:
-    """Return how the variance splits of means that were measured twice, by how they were trained."""
-    table = []
-    for robot in ARMS:
-        for words, every in by_words(found, robot).items():
-            if runs := [run for run in every if run.get("twice_chance")]:
-                cells = (spread(column(runs, f"twice_{part}"), 0, 100, " %") for part in PARTS)
-                table.append((f"{robot}, {words} ({count(runs)})", *cells))
-    return lines(("trained with", "mutation", "start", "both together", "chance"), table)

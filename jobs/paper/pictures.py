@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Make the pictures of the README and of docs heritability and replica, in `jobs/paper/pictures`.
 
-    python jobs/paper/pictures.py            # all of them, about three minutes on one core
+    python jobs/paper/pictures.py            # all of them, about two minutes on one core
     python jobs/paper/pictures.py ring ant   # some of them
 
 The films show sixteen new mutations of a trained mean. Each is rolled out alone in Bullet, the paper's physics. The
@@ -11,8 +11,7 @@ ring has the positions of the last generation that `jobs/paper/results` keeps of
 one kind and the six of the other, the lower of the two in the middle by heritable variance. For each of ten directions
 it takes the mutation that goes farthest that way on average over starts 1 to 10. Lines lead from the centre to where
 this mutation ends from starts 11 to 20, and a triangle of their colour points in the direction. `replica.png` has a
-cheetah and an ant without mutation in both engines. `heritable.gif` films three mutations of the second ant from four
-starts each, in Bullet; four other starts have chosen them.
+cheetah and an ant without mutation in both engines.
 """
 
 import argparse
@@ -29,8 +28,7 @@ from blocks import read_block, read_by_start
 
 import ees_mpi
 from ees_mpi import config as configs
-from ees_mpi.analysis import video
-from ees_mpi.analysis.together import FLOOR, LINES, MARKS, TEXT, Scene, color_of
+from ees_mpi.analysis.together import FLOOR, LINES, MARKS, TEXT, color_of
 
 matplotlib.use("agg")
 from matplotlib import pyplot
@@ -61,8 +59,6 @@ SEEN = {  # of replica.png: the trained mean, the second axis, half of the width
 MOMENTS = (0, 1, 2, 3)  # seconds
 DIRECTIONS, RIM = 10, 41  # of heritable.png; where the triangles of the directions stand
 ARROW = np.array([[2.4, -2.4, -2.4], [0, 1.2, -1.2]])  # such a triangle: along its direction, and across
-MUTATIONS, STARTS, FILMED = 30, range(1, 5), range(5, 9)  # of heritable.gif: candidates, starts that choose and show
-EVERY = 8  # steps from frame to frame
 
 
 def film(robot: str) -> None:
@@ -143,16 +139,16 @@ def heritable() -> None:
     figure.savefig(PICTURES / "heritable.png", dpi=100, facecolor=shade(FLOOR))
 
 
-def read_mean(mean: str) -> tuple[str, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Return the config, the parameters and the observation statistics of a trained mean of the shelf."""
+def read_mean(mean: str) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """Return the parameters and the observation statistics of a trained mean of the shelf."""
     with np.load(ees_mpi.shelf(mean)) as policy:
         parameters = np.concatenate([policy[f"layer{k}"].ravel() for k in range(len(policy["layers"]))])
-        return str(policy["config"]), parameters, (policy["observation_mean"], policy["observation_std"])
+        return parameters, (policy["observation_mean"], policy["observation_std"])
 
 
 def walk(robot: str, engine: str) -> tuple[np.ndarray, float]:
     """Return the limbs, [step, limb, 7], of a trained mean in an engine, and the seconds of a step."""
-    _, parameters, statistics = read_mean(SEEN[robot][0])
+    parameters, statistics = read_mean(SEEN[robot][0])
     settings = [f"task.engine={engine}", *(["task.device=cpu"] if engine == "mujoco" else []), "task.steps=200"]
     frames: list[np.ndarray] = []
     with closing(configs.load(f"{robot}-maxent-authors", settings).task.open(0)) as task:
@@ -197,39 +193,9 @@ def capsule(one: np.ndarray, other: np.ndarray, radius: float) -> np.ndarray:
     return np.concatenate([one + circle, other - circle]).T
 
 
-def heritable_film(mean: str) -> None:
-    """Film three mutations of an ant from four starts each; a colour is a mutation."""
-    text, center, statistics = read_mean(mean)
-    config = configs.parse(text, ["task.engine=bullet", "task.rollouts=1", "task.starts=fixed"])
-    noise = np.random.default_rng(0).standard_normal((MUTATIONS, center.size), np.float32)
-    mutations = center + np.float32(config.population.std) * noise
-    hues = [float(hue) for hue in np.radians([90, 210, 330])]
-    walks = []
-    with closing(config.task.open(0)) as ant:
-
-        def end(parameters: np.ndarray, seed: int) -> np.ndarray:
-            ant.reseed(seed)
-            return ant.evaluate(0, parameters, *statistics, False).behavior
-
-        ends = np.array([np.mean([end(z, seed) for seed in STARTS], axis=0) for z in mutations])
-        for hue in hues:
-            chosen = mutations[np.nanargmax(ends @ np.array([np.cos(hue), np.sin(hue)]))]
-            for seed in FILMED:
-                frames: list[np.ndarray] = []
-                ant.on_step = lambda step, kept=frames: None if step % EVERY else kept.append(ant.limbs())
-                end(chosen, seed)
-                walks.append(np.array(frames))
-        seconds = EVERY * ant.step_seconds
-    colors = [hue for hue in hues for _ in FILMED]
-    scene = Scene(walks, 2, (520, 340), seconds, "3 mutations from 4 starts each", hues=colors)
-    out = PICTURES / "heritable.gif"
-    video.write(out, scene.frames(), f"{scene.width}x{scene.height}", 1 / seconds, lambda: None)
-
-
 PARTS: dict[str, Callable[[], None]] = {
     "replica": replica,
     "heritable": heritable,
-    "heritable-film": lambda: heritable_film("ant-maxent-heritable-seed9"),
     "ring": ring,
     "ant": lambda: film("ant"),
     "cheetah": lambda: film("cheetah"),

@@ -44,25 +44,20 @@ def _directions(places: Floats) -> Floats:
 def held_out(places: Floats) -> dict[str, float]:
     """Choose reliable mutations [n, starts, 2] by the first half of the starts, and judge them by the second.
 
-    `chosen`: their share of all. Of their rollouts from the second half, `same_sector` end in the sector of the
-    mutation, and `same_way` within 45 degrees of its direction. `still_reliable`: the share of the chosen that are
-    reliable there, too; `held_out_sectors`: how many sectors have one of these, which is in this sector both times.
+    `same_way`: the share of their rollouts from the second half that end within 45 degrees of the mutation's direction.
+    `held_out_sectors`: how many sectors have one that is reliable there, too, and in this sector both times.
     """
     half = places.shape[1] // 2
     steady = reliable(places[:, :half])
     first, second = (_directions(part[steady]) for part in (places[:, :half], places[:, half:]))
     toward, again = first.mean(axis=1), reliable(places[steady, half:])
     sector = sectors(toward)
-    found = {"chosen": float(steady.mean())}
-    found["held_out_sectors"] = len(np.unique(sector[again & (sector == sectors(second.mean(axis=1)))]))
+    both = again & (sector == sectors(second.mean(axis=1)))
+    found = {"held_out_sectors": float(len(np.unique(sector[both])))}
     if not steady.any():
         return found
     along = np.einsum("msa,ma->ms", second, toward / np.linalg.norm(toward, axis=1, keepdims=True))
-    return found | {
-        "same_sector": float((sectors(second.reshape(-1, 2)) == np.repeat(sector, second.shape[1])).mean()),
-        "same_way": float((along >= np.cos(np.pi / 4)).mean()),
-        "still_reliable": float(again.mean()),
-    }
+    return found | {"same_way": float((along >= np.cos(np.pi / 4)).mean())}
 
 
 def twice(first: Any, again: Any) -> dict[str, float]:

@@ -103,7 +103,6 @@ def pages() -> dict[str, dict[str, str]]:
         "heritability.md": {
             "ants": tables.arms(arms, "ant"),
             "cheetahs": tables.arms(arms, "cheetah"),
-            "chance": tables.by_chance(arms),
         },
     }
 
