@@ -71,3 +71,12 @@ def test_too_little_shared_memory_is_told_with_what_to_set(machine: Path) -> Non
     (machine / "proc/meminfo").write_text(f"MemAvailable: {1 << 60} kB\n")
     with pytest.raises(ConfigError, match=r"needs .* MiB of shared memory on nodeA.*noise\.size"):
         memory.check(1 << 60, 1, 0, "nodeA", shared=True)
+
+
+def test_a_table_leaves_shared_memory_for_the_messages_of_mpi(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open MPI ends by a bus error if its segments in /dev/shm, which it fills later, find no room."""
+    (machine / "proc/meminfo").write_text(f"MemAvailable: {1 << 60} kB\n")
+    monkeypatch.setattr(memory, "free_space", lambda folder: 32 * MIB)
+    memory.check(28 * MIB, 4, 0, "nodeA", shared=True)
+    with pytest.raises(ConfigError, match="at most 7340032,"):
+        memory.check(28 * MIB + 4, 4, 0, "nodeA", shared=True)

@@ -141,10 +141,11 @@ def of_node(members: Sequence[Mapping[str, Any]], needs: tuple[str, str, int, in
         yield short, "memory", f"{says} {room // MIB} MiB are left: {limit}"
     else:
         yield "ok", "memory", f"{says} more are left"
-    free = memory.free_space(SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else tempfile.gettempdir())
+    shm = os.path.isdir(SHARED_MEMORY)
+    free = memory.room_for_table(len(members)) if shm else memory.free_space(tempfile.gettempdir())
     says = f"the noise table needs {table // MIB} MiB of {SHARED_MEMORY}, and"
     if free < table:
-        yield short, "shared memory", f"{says} {free // MIB} MiB are free; set noise.size to at most {free // 4}"
+        yield short, "shared memory", f"{says} {free // MIB} MiB are left for it; set noise.size to at most {free // 4}"
     else:
         yield "ok", "shared memory", f"{says} more are free"
     left = [str(each) for each in Path(SHARED_MEMORY).glob(f"{SHARED_PREFIX}*") if os.access(each, os.W_OK)]

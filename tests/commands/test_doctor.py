@@ -46,7 +46,7 @@ def test_the_memory_of_a_preset_is_compared_with_that_of_the_node(monkeypatch: p
     assert [verdict for verdict, *_ in found("ant-maxent", 4 << 30, 2 << 30)] == ["ok", "ok"]
     node, table = found("ant-maxent", 1 << 30, 1 << 29)
     assert node[0] == table[0] == "bad" and "1024 MiB are left: the cgroup allows it" in node[2]
-    assert "512 MiB are free; set noise.size to at most 134217728" in table[2]
+    assert "511 MiB are left for it; set noise.size to at most 133955584" in table[2]
     assert {verdict for verdict, *_ in found(None, 1 << 30, 1 << 29)} == {"note"}
 
 
