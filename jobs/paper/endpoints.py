@@ -28,13 +28,7 @@ from blocks import WAYS, KeptRun, read_block
 from groups import Row
 from places import FAR, Floats, sectors
 
-ALGORITHMS = {
-    "fitness": "standard ES",
-    "maxvar": "MaxVar",
-    "maxent": "MaxEnt",
-    "maml": "MAML",
-    "repeatable": "repeatable",
-}
+ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
 RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
 WINDOW = slice(90, 100)  # generations of endpoints
 MEASURES = {  # column: metric

@@ -83,17 +83,16 @@ def twice(first: Any, again: Any) -> dict[str, float]:
 
 
 def measured(raw: Any) -> dict[str, float]:
-    """Return all numbers of raw places [mutation, start, axis]: variances, both shares, sides or rings.
+    """Return all numbers of raw places [mutation, start, axis]: variances, shares and rings.
 
-    On a line `left` and `right` are the shares beyond 1. In the plane: the share of reliable mutations and how many of
-    8 sectors they occupy; the same with other starts to choose than to judge (`held_out`); the ring over the mean
-    distance from the median start.
+    In the plane: the share of reliable mutations and how many of 8 sectors they occupy; the same with other starts to
+    choose than to judge (`held_out`); the ring over the mean distance from the median start.
     """
     places = np.asarray(raw, np.float64)
     places = places[np.isfinite(places).all(axis=(1, 2))]
     found = of_places(places)
     if places.shape[2] == 1:
-        return found | {"left": float((places < -1).mean()), "right": float((places > 1).mean())}
+        return found
     steady, count = reliable(places), len(places)
     toward = _directions(places)[steady].mean(axis=1)
     rings = [ring(place, count) / np.hypot(*place.T).mean() for place in places.swapaxes(0, 1)]
