@@ -149,15 +149,14 @@ def replay(path: Path, request: ReplayRequest, say: Callable[[str], None]) -> No
     for_videos = {"--together": request.together, "--size": request.size, "--seconds": request.seconds}
     for_videos["--speed"] = request.speed != 1.0
     if request.video:
-        check_writable(request.video, "--video", video.SUFFIXES, [path])
+        check_writable(request.video, "--video", tuple(FPS), [path])
         video.packages()
     elif without := [name for name, given in for_videos.items() if given]:
         raise ConfigError(f"{', '.join(without)}: for a video only; add --video FILE.gif or FILE.mp4")
-    some = not request.together and (request.individuals or request.extremes or request.mean)
+    some = request.individuals or request.extremes or request.mean
     if not some and (request.mutations or 0) > MAX_TOGETHER:
         raise ConfigError(
-            f"--mutations {request.mutations}: expected at most {MAX_TOGETHER}, or --extremes or --individual without "
-            "--together"
+            f"--mutations {request.mutations}: expected at most {MAX_TOGETHER}, or --extremes or --individual"
         )
     if path.suffix != ".npz" and not request.mutations:
         if request.settings:

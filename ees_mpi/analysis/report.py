@@ -26,7 +26,7 @@ from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.analysis.replay import Choice, Player, Replayed, film, scene
 from ees_mpi.arrays import Floats
 from ees_mpi.commands.arguments import check_committed
-from ees_mpi.commands.info import summarize, task_name
+from ees_mpi.commands.info import MAX_KEYS, summarize, task_name
 from ees_mpi.errors import EesError, MissingExtra, RunFileError
 from ees_mpi.files import check_writable, written
 from ees_mpi.run.file import Run, is_study
@@ -38,7 +38,6 @@ SIZE = (320, 240)  # of a picture that an environment draws
 SCENE = (1000, 560)  # of the picture of all robots
 TRAIL = 200  # points of a trail, about
 SHOWN = 8  # individuals
-KEYS = 6  # columns of keys in a table
 SEEDS = "Thin lines are runs, which differ in their seed. A thick one is their mean, with its interval of 95 % (t)."
 JUDGES = (
     "The entropy with the objective's kernel is what MaxEnt climbs. The entropy with a kernel of one cell and the "
@@ -128,7 +127,7 @@ def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
 def _each(runs: Sequence[Run]) -> str:
     """Return a table of single runs: their files, the keys in which they differ, and the end of each."""
     configs = {run.path: settings(run.config.sections()) for run in runs}
-    keys = differing(list(configs.values()))[:KEYS]
+    keys = differing(list(configs.values()))[:MAX_KEYS]
     place = {run.path: color for color, members in enumerate(groups(runs).values()) for run in members}
     rows = []
     for run in runs:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ees_mpi import metrics
 from ees_mpi.analysis.figures.positions import limits
-from ees_mpi.analysis.figures.style import PLAIN, Axes, Figure, whole_numbers
+from ees_mpi.analysis.figures.style import Axes, Figure, whole_numbers
 from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.numbers.selection import read_sample
 from ees_mpi.analysis.offspring import axis_names, has_positions
@@ -24,7 +24,6 @@ INK = "#010203"  # of axes and texts: the page replaces it by its own color, lig
 COLORS = ("#3a8fd9", "#ee7f1a", "#3aa655", "#d9534f", "#9673c9", "#a9745b", "#e07cc0", "#8c96a0")  # on white and black
 LOOK = {  # settings of matplotlib, for `style.drawing`
     **dict.fromkeys(("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color"), INK),
-    **PLAIN,
     "svg.fonttype": "none",
     "svg.hashsalt": "ees_mpi",  # the same page every time
     "savefig.transparent": True,

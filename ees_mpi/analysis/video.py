@@ -22,7 +22,6 @@ NARROWEST = 200  # width in pixels of a panel, unless a smaller one is asked for
 MAP = 0.28  # side of the map, as a share of a picture's height
 WHITE, BLACK, GREY, ORANGE = (255, 255, 255), (30, 34, 40), (150, 158, 168), (214, 96, 40)
 SCREEN = 16 / 9
-SUFFIXES = (".mp4", ".gif")
 PAUSE = 1.5  # seconds for which a GIF, which begins again, shows its last picture
 GIF = [
     "-filter_complex",

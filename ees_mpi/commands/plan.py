@@ -32,7 +32,7 @@ from ees_mpi.terminal import clock
 ROLLOUTS = 3  # timed at least
 SHORTEST = 0.2  # seconds: of quick parts, more are timed
 TABLE = 2**24  # floats of the noise table for timing an update: larger than a cache, and quick to generate
-SPARE_MEMORY, SPARE_TIME = 1.25, 1.25  # of a job, times what is computed here
+SPARE = 1.25  # of the memory and the time of a job, times what is computed here
 SPARE_MINUTES = 10  # of a job: MPI starts, and the last fold
 GRAIN_MIB = 256  # the memory of a job is a multiple of it
 
@@ -285,8 +285,8 @@ def describe(facts: Mapping[str, Any]) -> list[str]:
 
 def sbatch(facts: Mapping[str, Any], words: Sequence[str]) -> str:
     """Return the line that submits a run; `words`: of `train`."""
-    memory = math.ceil(SPARE_MEMORY * facts["node_bytes"] / 2**20 / GRAIN_MIB) * GRAIN_MIB
-    minutes = math.ceil(SPARE_TIME * 60 * facts["hours"]) + SPARE_MINUTES
+    memory = math.ceil(SPARE * facts["node_bytes"] / 2**20 / GRAIN_MIB) * GRAIN_MIB
+    minutes = math.ceil(SPARE * 60 * facts["hours"]) + SPARE_MINUTES
     days, rest = divmod(minutes, 24 * 60)
     options = [
         f"--nodes={facts['nodes']}",

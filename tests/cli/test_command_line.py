@@ -47,26 +47,6 @@ def test_a_command_that_only_prints_does_so_once_under_mpirun(finished: Path, tm
     assert refusal("info", tmp_path / "absent.h5", ranks=2)[0] == 3
 
 
-def test_a_run_that_cannot_begin_makes_no_folder(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    for name, code, message in (
-        ("file/run.h5", 3, "file is not a folder"),
-        ("file/no/run.h5", 3, "file is not a folder"),
-        ("new/new/run.h5", 2, "noise.size"),
-    ):
-        found, line = refusal("train", "interference-maxvar", *sets("noise.size=50"), "--out", tmp_path / name)
-        assert found == code and message in line
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
-def test_an_existing_file_is_only_replaced_when_told_so(finished: Path, copied: Path) -> None:
-    code, line = refusal("train", "interference-maxvar", *SETS, "--out", copied)
-    assert code == 3 and "--resume" in line and "--overwrite" in line
-    assert copied.read_bytes() == finished.read_bytes()
-    done = ees("train", "interference-maxvar", *SETS, "--seed", 9, "--out", copied, "--overwrite")
-    assert done.returncode == 0 and info(copied)["seed"] == 9
-
-
 def test_resume_refuses_another_config_and_names_the_key(finished: Path, copied: Path) -> None:
     again = ["train", "interference-maxvar", *SETS, "--out", copied, "--resume"]
     code, line = refusal(*again, "--set", "optimizer.lr=0.5")

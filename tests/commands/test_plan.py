@@ -110,10 +110,6 @@ def test_on_gpus_one_batch_is_timed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "timed here          a batch of 21 (" in said and "2 GPUs per node" in said
 
 
-def test_a_plan_of_maml_is_refused() -> None:
-    assert refusal("plan", "cheetah-maml")[0] == 2
-
-
 def test_code_that_is_not_deterministic_is_refused_as_train_does(tmp_path: Path) -> None:
     task = {"name": "function", "function": "support.random_parts:random", "parameters": 2, "behavior_dim": 1}
     parts = {"population": {"name": "normal", "size": 8, "std": 0.1}, "objective": {"name": "maxvar"}}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support.outcomes import outcomes
-from support.program import done, refusal, train
+from support.program import done, train
 
 import ees_mpi
 from ees_mpi.analysis.numbers.tables import to_json
@@ -153,8 +153,3 @@ def test_novelty_needs_an_archive_and_gets_the_one_of_the_run(tmp_path: Path) ->
     first, second = ees_mpi.signal(run, every=1)[:2]
     assert math.isnan(first.share) and math.isnan(first.cosine) and first.step_nats == 0
     assert 0 <= second.share < 1
-
-
-def test_tiny_populations_are_refused(tmp_path: Path) -> None:
-    run = train(tmp_path / "run.h5", "interference-maxvar", "population.size=14")
-    assert "7 noise vectors" in refusal("signal", run)[1]

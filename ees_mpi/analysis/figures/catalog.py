@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ees_mpi.analysis.figures import curves, positions
-from ees_mpi.analysis.figures.style import PLAIN, Figure, drawing
+from ees_mpi.analysis.figures.style import Figure, drawing
 from ees_mpi.analysis.labels import stds
 from ees_mpi.analysis.numbers.selection import open_runs
 from ees_mpi.commands.adapt import is_adaptation
@@ -86,7 +86,7 @@ def suiting(paths: Sequence[Path]) -> str:
 def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
     """Draw a figure from run files; return the path of the picture. No name: the figure that suits the first run."""
     alone, name = len(paths) == 1 and not name, name or suiting(paths)
-    paths = [path for path in paths if not (path.is_file() and is_adaptation(path))]
+    paths = [path for path in paths if not is_adaptation(path)]
     if name not in FIGURES:
         raise ConfigError(f"figure: {unknown(name, FIGURES)}")
     recipe = FIGURES[name]
@@ -98,7 +98,7 @@ def draw(name: str, paths: Sequence[Path], request: FigureRequest) -> Path:
         if getattr(request, option) != getattr(FigureRequest, option) and option not in recipe.options:
             able = ", ".join(other for other, recipe in FIGURES.items() if option in recipe.options)
             raise ConfigError(f"figure {name}: --{option} is for {able}")
-    with drawing(PLAIN), open_runs(paths) as runs:
+    with drawing(), open_runs(paths) as runs:
         for run in filter(is_study, runs) if name in OVER_GENERATIONS else ():
             raise RunFileError(f"{run.path} is a sample, which has no training to show over generations; give its run")
         figure = recipe.draw(runs, *(getattr(request, option) for option in recipe.options))

@@ -26,12 +26,12 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "lines.linewidth": 1.0,
     "savefig.dpi": 200,
+    "text.parse_math": False,  # for names that users give, with any dollar signs
     "pdf.fonttype": 42,  # text stays text: some publishers refuse other fonts
 }
 COLUMN, PAGE = 3.4, 7.0  # inches: the widths of a column and of a page
 COLORS = ("black", "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999")
 LINES = ("-", "--", "-.", ":")
-PLAIN = {"text.parse_math": False}  # for names that users give, with any dollar signs
 ROUND = {"steps": [1, 2, 5, 10]}  # of ticks
 
 

@@ -28,6 +28,7 @@ from ees_mpi.run.file import Run
 from ees_mpi.spread import best_elsewhere, distance, share, variances
 
 CONFIDENCE = 0.95
+INTERVAL = "95 % interval"
 SECTORS = 8  # of the plane
 PLACED = ("distance_single", "best_elsewhere", "kept", "all_kept")  # numbers of behaviours that are places
 
@@ -110,14 +111,8 @@ def facts(run: Run) -> list[dict[str, Any]]:
     return [{"std": std, **none, **numbers(places_of(run, row))} for row, std in enumerate(measured_stds(run))]
 
 
-HEADS = {  # of the table; `--json` and the file have all numbers
-    "std": "std",
-    "heritable": "heritable",
-    "heritable_share": "heritable_share",
-    "interval": "95 % interval",
-    "best_elsewhere": "best_elsewhere",
-    "distance_single": "distance_single",
-}
+# The columns of the table; `--json` and the file have all numbers.
+HEADS = ("std", "heritable", "heritable_share", INTERVAL, "best_elsewhere", "distance_single")
 LEGEND = {
     "heritable": "heritable: the variance that belongs to the mutation; heritable_share: its part of the whole",
     "best_elsewhere": f"best_elsewhere: how far the best of {BEST}, chosen from one start, goes from the others",
@@ -137,9 +132,9 @@ def describe(run: Run) -> list[str]:
     cells = [{name: number(row.get(name, math.nan)) for name in HEADS} for row in rows]
     for cell, row in zip(cells, rows, strict=True):
         cell["std"] = f"{row['std']:g}"
-        cell["interval"] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
+        cell[INTERVAL] = f"{row['low']:.2f} to {row['high']:.2f}" if math.isfinite(row["low"]) else "-"
     shown = [name for name in HEADS if any(cell[name] != "-" for cell in cells)]
-    table = columns([tuple(HEADS[name] for name in shown), *(tuple(cell[name] for name in shown) for cell in cells)])
+    table = columns([tuple(shown), *(tuple(cell[name] for name in shown) for cell in cells)])
     legend = [text for name, text in LEGEND.items() if name in shown]
     repeats = task.deterministic and (task.repeats_on_gpu or not on_gpu)
     advice = [ADVICE] if any(row["heritable_share"] < 0.5 for row in rows) else []

@@ -20,7 +20,6 @@ from ees_mpi.errors import VerifyError
 from ees_mpi.generation import Outcomes
 
 SAME = "the same bits as in the file"
-AGAIN = "each was evaluated twice, with the same bits\n"  # new mutations, which no file of the user has
 
 
 def played(path: Path) -> tuple[int, tuple[int, int], np.ndarray]:
@@ -84,13 +83,6 @@ def test_bits_that_differ_are_explained_by_the_machine_or_are_an_error(cheetah: 
         note_machine(file, blas="another")
     ended = ees("replay", changed, "--individual", 1)
     assert ended.returncode == 0 and "OTHER BITS" in ended.stdout and "blas is" in ended.stdout and not ended.stderr
-
-
-def test_a_task_without_a_body_replays_but_has_nothing_to_film(finished: Path, tmp_path: Path) -> None:
-    assert SAME in ees("replay", finished, "--individual", 3).stdout
-    ended = ees("replay", finished, "--individual", 3, "--video", tmp_path / "x.mp4")
-    assert ended.returncode == 3 and "has nothing to draw" in ended.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 def other_behavior(logged: Outcomes) -> Outcomes:

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 import numpy as np
-from support.program import done, refusal
+from support.program import done
 
 from ees_mpi.analysis.together import FLOOR, SHADES, Scene, color_of
 
@@ -59,10 +59,3 @@ def test_individuals_of_a_file_are_drawn_together_for_so_many_seconds(cheetah: P
     options = ["--together", "--video", tmp_path / "x.mp4", "--size", "160x120", "--seconds", 0.1]
     printed = done("replay", cheetah, *options).stdout
     assert printed.count(SAME) == 6 and "x.mp4: 4 frames" in printed  # steps 0, 2, 4, 6 of 0.0165 s
-
-
-def test_a_task_without_limbs_is_refused_with_the_name_of_the_users_file(finished: Path, tmp_path: Path) -> None:
-    words = ("--together", "--video", tmp_path / "x.gif")
-    for drawn in (("--mutations", 2), ("--individual", 0)):
-        code, line = refusal("replay", finished, *drawn, *words)
-        assert code == 3 and f"of {finished} has no limbs" in line, line
