@@ -38,7 +38,7 @@ def export_csv(run: Run, out: Path | None, overwrite: bool = False) -> Path:
         elif name == OWN:
             columns |= dict(zip(run.metric_settings.own_names, run[name][:].T, strict=True))
         elif name == "std":
-            columns[name] = np.array([np.median(run[name][g]) for g in range(run.generations)])
+            columns[name] = np.array([run.std(g) for g in range(run.generations)])
         elif run[name].shape[1:] == ():
             columns[name] = run[name][:].astype(str) if run[name].dtype.kind == "S" else run[name][:]
     with written(target, "w") as file:

@@ -126,7 +126,6 @@ def measure_signal(
     remembered, remembers = 0, any(part.remembers for _, part in update.objective.members)
     for g in sorted(generations):
         with ranks.together():
-            run.check_generation(g)
             for earlier in range(remembered, g) if remembers else ():
                 memory = update.objective.remember(logged_outcomes(run, earlier), memory)
             remembered = g

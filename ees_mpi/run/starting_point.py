@@ -189,7 +189,6 @@ def read(run: Run, generation: int | None) -> StartingPoint:
     else:
         if not 0 <= generation < last:
             raise ConfigError(f"generation {generation}: {run.path} has 0 to {last}")
-        run.check_generation(generation)
         digest = run["state_sha256"][generation - 1].decode() if generation else ""
         learned, sums = run.learned(generation), run.observation_sums(generation)
         if not np.isfinite(learned["mean"]).all():

@@ -41,13 +41,13 @@ def occupy_streams() -> None:
     os.close(number)
 
 
-def sync_folder(path: Path) -> None:
-    """Write a rename in the folder of a file to disk, so that it survives a crash of the machine."""
-    folder = os.open(path.parent, os.O_RDONLY)
+def sync(path: Path) -> None:
+    """Write a file to disk, or the names in a folder, so that they survive a crash of the machine."""
+    number = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(folder)
+        os.fsync(number)
     finally:
-        os.close(folder)
+        os.close(number)
 
 
 @contextmanager
@@ -59,15 +59,9 @@ def replacement(path: Path) -> Iterator[Path]:
         yield fresh
         sync(fresh)
         os.replace(fresh, path)
-        sync_folder(path)
+        sync(path.parent)
     finally:
         fresh.unlink(missing_ok=True)
-
-
-def sync(path: Path) -> None:
-    """Write a file to disk."""
-    with open(path, "rb+") as raw:
-        os.fsync(raw.fileno())
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ees_mpi.store.files import beside, damage_reported, open_plain, sync_folder
+from ees_mpi.store.files import beside, damage_reported, open_plain, sync
 from ees_mpi.store.layout import Arrays
 
 MAGIC = b"EESJRNL5"
@@ -138,7 +138,7 @@ class JournalWriter:
             fresh.unlink(missing_ok=True)
             raise
         with suppress(OSError):  # the file is in place, and commits must go to it
-            sync_folder(path)
+            sync(path.parent)
 
     def append(self, record: Record) -> None:
         """Append one record and write it to the disk; after an error the file is as before."""

@@ -228,11 +228,6 @@ class Reader(Mapping[str, Series]):
         self.state_arrays()
         self.sessions()
 
-    def check_generation(self, generation: int) -> None:
-        """Read all arrays of a generation; raise a RunFileError if one is damaged."""
-        for name in self:
-            self[name][generation]
-
     def check_all(self) -> None:
         """Read everything; raise a RunFileError that names what is damaged."""
         if said := self.damages_in_words():

@@ -51,7 +51,6 @@ def test_negative_generations_count_from_the_end(run: Run) -> None:
     np.testing.assert_array_equal(run.learned(-1)["mean"], run.learned(last)["mean"])
     np.testing.assert_array_equal(run["behavior"][-3], run["behavior"][0])
     assert run.device(-1) == run.device(last) == "cpu"
-    run.check_generation(-1)
 
 
 def test_a_generation_that_does_not_exist_is_an_index_error(run: Run) -> None:
@@ -61,8 +60,6 @@ def test_a_generation_that_does_not_exist_is_an_index_error(run: Run) -> None:
             run.individual(generation, 0)
         with pytest.raises(IndexError, match=message):
             run["entropy"][generation]
-        with pytest.raises(IndexError, match=message):
-            run.check_generation(generation)
     with pytest.raises(IndexError, match="individual 99 is not among the"):
         run.individual(0, 99)
 

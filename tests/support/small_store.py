@@ -103,14 +103,14 @@ def check(path: Path, count: int) -> None:
         }
 
 
-def in_a_process(action: Callable[[Callable[[bytes], object]], object], seconds: float = 60) -> tuple[int, str]:
+def in_a_process(action: Callable[[Callable[[bytes], object]], object]) -> tuple[int, str]:
     """Do an action in a process, which may die or hang; return how it ended, and what the action has told."""
     reading, telling = os.pipe()
     tell = functools.partial(os.write, telling)
     child = os.fork()
     if child == 0:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+        signal.alarm(60)
         try:
             action(tell)
             os._exit(0)

@@ -4,8 +4,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ees_mpi import metrics
 from ees_mpi.analysis.labels import label, stds, subject
 from ees_mpi.analysis.numbers.selection import sample_of, valid_generations
@@ -45,7 +43,7 @@ def summarize(run: Run, generation: int, scale: Scale) -> Facts:
         "label": label(run),
         "generation": generation,
         "sample_of": subject(run).generation,
-        **({"std": float(np.median(run["std"][generation]))} if "std" in run else {}),
+        **({"std": run.std(generation)} if "std" in run else {}),
         "individuals": len(sample.place),
         "invalid": len(sample.outcomes.valid) - len(sample.place),
         **metrics.measured(sample, run.metrics(generation)),
