@@ -49,10 +49,7 @@ def stds(run: Run) -> list[float]:
     if not is_study(run):
         return []
     with damage_reported(run.path):
-        values = [float(std) for std in starting_note(run)["setting"]["std"]]
-        if len(values) != run.generations:
-            raise ValueError(f"it has {run.generations} rows and {len(values)} settings")
-    return values
+        return [float(std) for std in starting_note(run)["setting"]["std"]]
 
 
 def algorithm(name: str) -> str:
@@ -82,9 +79,10 @@ def group_names(runs: Sequence[Run]) -> list[str]:
         keys = differing(members)
         alike = [other for other in members if all(other.get(key) == config.get(key) for key in keys[:MAX_SETTINGS])]
         most = len(keys) if differing(alike) else MAX_SETTINGS
-        words = [key.removesuffix(".name").replace("noise.", "noise ").rpartition(".")[2] for key in keys[:most]]
-        shown = [f"{word} {config.get(key)}" for word, key in zip(words, keys, strict=False)]
-        names.append(", ".join([name, *shown]))
+        for key in keys[:most]:
+            word = key.removesuffix(".name").replace("noise.", "noise ").rpartition(".")[2]
+            name += f", {word} {config.get(key)}"
+        names.append(name)
     return names
 
 
@@ -114,7 +112,7 @@ def started_from(run: Run) -> str:
 
 def settings(sections: Mapping[str, Any]) -> Settings:
     """Return the values of a config, by key."""
-    return {"method": "ees", **dict(flat(json.loads(json.dumps(sections))))}
+    return {"method": "ees", **dict(flat(sections))}
 
 
 def settings_of(run: Run) -> Settings:

@@ -1,6 +1,5 @@
 """`ees-mpi info`: a summary of a run, sample or adaptation file, or a table of several."""
 
-import json
 import math
 import os
 import time
@@ -76,7 +75,7 @@ def read(path: Path) -> Facts:
     with open_run(path, allow_damaged_journal=True) as run:
         facts = {"file": str(path), **summarize(run)}
         with damage_reported(path):
-            sessions, config = run.sessions(), json.loads(json.dumps(run.config.sections()))
+            sessions = run.sessions()
             return {
                 **facts,
                 "started": _date(sessions[0]["start"]) if sessions else None,
@@ -84,7 +83,7 @@ def read(path: Path) -> Facts:
                 "seconds_per_generation": seconds_per_generation(run),
                 "writer": None if run.complete else writer(path),
                 "results": _results(run),
-                "config": config,
+                "config": run.config.sections(),
             }
 
 

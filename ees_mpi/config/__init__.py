@@ -34,7 +34,7 @@ from ees_mpi.registry import (
     trusted,
     unknown,
 )
-from ees_mpi.registry.toml import Setting, tables
+from ees_mpi.registry.toml import Setting, copied, tables
 from ees_mpi.strategy.populations import POPULATIONS
 from ees_mpi.strategy.populations.base import Population
 from ees_mpi.tasks import TASKS
@@ -139,14 +139,17 @@ class Config:
 
     def sections(self) -> dict[str, Any]:
         """Return the config as plain tables, with all defaults."""
-        return {
-            **({} if self.method.name == "ees" else {"method": self.method.name}),
-            "run": builtins(self.run),
-            "noise": {**builtins(self.noise), "seed": self.noise_seed},
-            "task": TASKS.section(self.task),
-            "population": POPULATIONS.section(self.population),
-            **self.method.sections(),
-        }
+        sections: dict[str, Any] = copied(
+            {
+                **({} if self.method.name == "ees" else {"method": self.method.name}),
+                "run": builtins(self.run),
+                "noise": {**builtins(self.noise), "seed": self.noise_seed},
+                "task": TASKS.section(self.task),
+                "population": POPULATIONS.section(self.population),
+                **self.method.sections(),
+            }
+        )
+        return sections
 
     def to_toml(self) -> str:
         """Return the whole config as TOML text."""

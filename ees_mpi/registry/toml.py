@@ -23,7 +23,7 @@ Setting = str | tuple[str, Any]  # section.key=value, as the option `--set` take
 
 def tables(source: str | Mapping[str, Any], settings: Sequence[Setting], name: str) -> dict[str, Any]:
     """Return the tables of TOML text, or a copy of tables, changed by `settings`; `name`: of the source in messages."""
-    sections = _toml(source, name) if isinstance(source, str) else _copied(source)
+    sections = _toml(source, name) if isinstance(source, str) else copied(source)
     for setting in settings:
         apply(sections, setting)
     return sections
@@ -39,11 +39,11 @@ def _toml(text: str, source: str) -> dict[str, Any]:
         raise ConfigError(f"{source} is not valid TOML: {error}") from None
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """Return a copy of nested tables, with lists in place of tuples, as TOML has them."""
     if isinstance(value, Mapping):
-        return {key: _copied(inner) for key, inner in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: copied(inner) for key, inner in value.items()}
+    return [copied(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def key_of(setting: Setting) -> str:
