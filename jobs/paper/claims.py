@@ -5,9 +5,6 @@ as the paper has, and six of MAML: `reproduced`, `in direction only` (of distanc
 A test decides against a claim if it finds the opposite, and nothing if it finds nothing. A claim of several tests needs
 all of them, with Holm's correction. A count decides for a claim with ten runs of twelve (five of six), and against it
 with six or fewer (two). Groups are alike if the interval of their ratio lies inside 0.8 to 1.25 (which is TOST).
-
-Seeding and mixtures by the text's rules have no runs of this plan yet. They keep those of the first plan, six with up
-to 30 generations (84d91313:ees_mpi/docs/reproduce.md), and its verdict; the table says so.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,10 +39,8 @@ RUNS = 12  # of a group in the paper
 DISTANCE, NEAR = "distance_90_99", "near_origin_90_99"
 SIDE = 0.05  # least share of the smaller side
 MOST, FEW = 10, 6  # with so many of twelve runs a claim is reproduced; with so few it is not
-SIX_RUNS = 6  # of mixtures and of MAML, and of all groups in earlier plans
-MOST_OF_SIX, FEW_OF_SIX = 5, 2  # of them
+SIX_RUNS, MOST_OF_SIX, FEW_OF_SIX = 6, 5, 2  # of mixtures
 ALIKE = 0.8, 1.25  # a ratio whose interval lies inside these is none
-FIRST = "by the first plan: 6 runs, up to 30 generations"
 REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only", "not reproduced", "not decided"
 STDS = ("0.02", "0.005")  # of the mutations of MAML
 SPECIAL = 0.5  # least specialization of two networks
@@ -164,14 +159,6 @@ def all_larger(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tupl
     return verdict_of(-1 if -1 in signs else min(signs)), corrected
 
 
-def decided(about: str, said: str, verdict: str, *groups: Sequence[Row], wanted: int = RUNS) -> Answer:
-    """Return an answer of the plan, or of the first plan, whose six runs have the text's rules and 30 generations."""
-    earlier = all(int(row["seed"]) < PLANNED and row["rules"] == "text" for group in groups for row in group)
-    if earlier and min(map(len, groups)) == SIX_RUNS:
-        return Answer(about, said, verdict, FIRST)
-    return answer(about, said, verdict, *groups, wanted=wanted)
-
-
 def against_maml(each: Answer, maml: Sequence[Row]) -> Answer:
     """Return an answer that names MAML's runs; those of the first plan are too short to speak for a claim."""
     short = int(maml[0]["seed"]) < PLANNED
@@ -216,9 +203,7 @@ def offspring(rows: Sequence[Row], whose: str) -> list[Answer]:
 
 def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
     """Compare the mean x of standard ES after 5, 10 and 20 updates from a trained and from a random network."""
-    runs = seeding_runs(rows, whose)
-    first = "gentle" if whose == "text" and ("MaxVar", "full") not in runs else "full"
-    starts = {start: each for (start, how), each in runs.items() if how == first}
+    starts = seeding_runs(rows, whose)
     names = [name for name in OURS if name in starts]
     pairs = [tuple(column(starts[each], f"x_{n}") for each in (name, "random")) for name in names for n in (5, 10, 20)]
     verdict, p = all_larger(pairs)
@@ -226,7 +211,7 @@ def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
     for place, name in enumerate(names):
         said = "{:.1f} against {:.1f}".format(*(np.mean(values) for values in pairs[3 * place + 2]))
         said += f" after 20 updates, p at most {max(p[3 * place : 3 * place + 3]):.2g}"
-        found.append(decided(name, said, verdict, starts[name], starts["random"]))
+        found.append(answer(name, said, verdict, starts[name], starts["random"]))
     return found
 
 
@@ -247,14 +232,12 @@ def specialized(run: Row) -> bool:
 
 
 def specialization(rows: Sequence[Row]) -> list[Answer]:
-    """Count the mixtures whose components specialize; earlier plans had no rule."""
+    """Count the mixtures whose components specialize."""
     found = []
     for words, runs in mixtures(rows).items():
         count, values = sum(map(specialized, runs)), column(runs, "specialization_last")
         said = f"{min(values):.2f} to {max(values):.2f}, with both beyond {FAR:.0f} units {count} of {len(runs)}"
-        each = answer(words, said, verdict_of_count(count, MOST_OF_SIX, FEW_OF_SIX), runs, wanted=SIX_RUNS)
-        earlier = int(runs[0]["seed"]) < PLANNED
-        found.append(replace(each, verdict=OPEN, limit="6 runs, no rule was planned") if earlier else each)
+        found.append(answer(words, said, verdict_of_count(count, MOST_OF_SIX, FEW_OF_SIX), runs, wanted=SIX_RUNS))
     return found
 
 
@@ -271,7 +254,7 @@ def coverage(rows: Sequence[Row]) -> list[Answer]:
         alike = ALIKE[0] < interval.low and interval.high < ALIKE[1]
         verdict = REPRODUCED if alike else NOT_REPRODUCED if p < LEVEL else OPEN
         said = "{:.0f} cells against {:.0f} with one, p = {:.2g}".format(*map(np.mean, pair), p)
-        found.append(decided(words, said, verdict, runs, wanted=SIX_RUNS))
+        found.append(answer(words, said, verdict, runs, wanted=SIX_RUNS))
     return found
 
 

@@ -68,7 +68,6 @@ def facts(run: KeptRun) -> Row:
         "rollouts": f"{task.get('rollouts', 1)}",
         "starts": task.get("starts", "fixed"),
         "direction": f"{task.get('direction', 0.0):g}" if algorithm == "standard ES" else "",
-        "first_steps": "gentle" if optimizer.get("correct_first") is False else "full",
         "start": f"{ALGORITHMS[start['objective']]}" if start.get("objective") in ALGORITHMS else "random",
         "start_digest": start.get("state_sha256", ""),
         "machine": about["note"],

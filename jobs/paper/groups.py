@@ -80,18 +80,18 @@ def adapted(rows: Sequence[Row]) -> Arms:
     return {("text", "cheetah", "MAML"): maml_of(rows)} | {key: runs for key, runs in arms.items() if runs}
 
 
-def seeding_runs(rows: Sequence[Row], whose: str) -> dict[tuple[str, str], list[Row]]:
-    """Return the runs of standard ES towards +x on the ant, by start and first steps.
+def seeding_runs(rows: Sequence[Row], whose: str) -> dict[str, list[Row]]:
+    """Return the runs of standard ES towards +x on the ant, by start.
 
-    By the text's rules the first updates of the plan's trainings are those from a random network.
+    By the text's rules the first updates of the trainings are those from a random network.
     """
-    found: dict[tuple[str, str], list[Row]] = {}
+    found: dict[str, list[Row]] = {}
     random = trainings(rows, "ant", STANDARD, whose) if whose == "text" else []
     for row in select(rows, robot="ant", kind="seeding", engine="mujoco", population="10000", rules=whose) + random:
-        found.setdefault((row["start"], row["first_steps"]), []).append(row)
-    return {key: of_plan(runs) for key, runs in found.items()}
+        found.setdefault(row["start"], []).append(row)
+    return found
 
 
 def mixture_runs(rows: Sequence[Row], kind: str) -> list[Row]:
     """Return the mixtures (of random networks, or a split one) on the ant, by the text's rules."""
-    return of_plan(select(rows, robot="ant", kind=kind, rules="text"))
+    return select(rows, robot="ant", kind=kind, rules="text")

@@ -47,7 +47,8 @@ def groups_of(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Gr
     found["bullet.samples"] = [row for row in sampled if row["start_digest"] in whitened]
     found["cheetah.whitened"] = known.trainings(rows, "cheetah", MAXENT, "other")  # the only ones with other rules
     found |= {row["mean"]: [row] for row in measured if row["mean"].startswith("gymnasium-")}
-    found |= {f"seeding.{start}": runs for (start, _), runs in known.seeding_runs(rows, "released").items()}
+    for whose in known.RULES:
+        found |= {f"seeding.{whose}.{start}": runs for start, runs in known.seeding_runs(rows, whose).items()}
     found |= {kind: known.mixture_runs(rows, kind) for kind in ("mixture", "split")}
     found |= {"MAML": known.maml_of(rows), "offspring.MAML": known.offspring_of(rows, "MAML")}
     for whose, name in product(known.RULES, (MAXVAR, MAXENT)):

@@ -123,7 +123,7 @@ def draw_mixtures(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
         members = [runs[row["run"]] for row in mixture_runs(rows, kind)]
         chosen = sorted(members, key=lambda run: run.metrics["specialization"][-1])
         for panel, run in zip(line, (chosen[0], chosen[len(chosen) // 2], chosen[-1]), strict=True):
-            draw_places(panel, [(run.last[run.component == k], color) for k, color in enumerate(COMPONENTS)], 16)
+            draw_places(panel, [(run.last[run.component == k], color) for k, color in enumerate(COMPONENTS)], 46)
             panel.set_title(f"{words}\nspecialization {run.metrics['specialization'][-1]:.2f}")
     label_plane(panels, 3)
     return figure
@@ -173,18 +173,19 @@ def draw_adaptation(rows: Sequence[Row]) -> Figure:
 
 
 def draw_seeding(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
-    """Draw the mean x of standard ES towards +x on the ant, released rules and plain Adam, against updates."""
-    starts = {start: members for (start, first), members in seeding_runs(rows, "released").items() if first == "full"}
-    figure, (panel,) = grid(1, 1, 2.6)
-    figure.set_figwidth(SMALL)
-    for start, members in starts.items():
-        curves = np.array([runs[row["run"]].metrics["fitness_mean"] for row in members])
-        panel.plot(curves.T, color=COLORS[start], linewidth=0.5, alpha=0.5)
-        panel.plot(curves.mean(axis=0), color=COLORS[start], linewidth=2)
-        words = {"random": "a random network", "standard ES": "standard ES,\ntrained sideways"}.get(start, start)
-        panel.text(20.4, curves[:, -1].mean(), f"from {words}", color=COLORS[start], va="center")
-    panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
-    panel.set(xlabel="updates of standard ES", ylabel="mean x of the mutations", xlim=(0, 20), xticks=range(0, 21, 5))
+    """Draw the mean x of standard ES towards +x on the ant against updates: a line for each run, by its start."""
+    figure, panels = grid(2, 2, 2.6, sharex=True, sharey=True)
+    figure.set_figwidth(6.0)
+    for panel, (rules, words) in zip(panels, RULES.items(), strict=True):
+        for start, members in seeding_runs(rows, rules).items():
+            curves = np.array([runs[row["run"]].metrics["fitness_mean"][:21] for row in members])
+            label = {"random": "a random network", "standard ES": "standard ES, trained sideways"}.get(start, start)
+            panel.plot(curves.T, color=COLORS[start], linewidth=0.5, alpha=0.5)
+            panel.plot(curves.mean(axis=0), color=COLORS[start], linewidth=2, label=f"from {label}")
+        panel.axhline(0, color="0.5", linewidth=0.5, linestyle=":")
+        panel.set(title=words, xlabel="updates of standard ES", xlim=(0, 20), xticks=range(0, 21, 5))
+    panels[0].set_ylabel("mean x of the mutations")
+    explain(figure, panels)
     return figure
 
 
