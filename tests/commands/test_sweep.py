@@ -40,7 +40,7 @@ def test_a_run_that_is_not_given_a_name_has_that_of_its_preset_and_seed() -> Non
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_make_six_files_a_table_a_comparison_and_a_figure() -> None:
-    page = (CHECKOUT / "ees_mpi" / "docs" / "clusters.md").read_text(encoding="utf-8").partition("\n## Many runs\n")[2]
+    page = (CHECKOUT / "ees_mpi" / "docs" / "clusters.md").read_text(encoding="utf-8").partition("\n## Many settings, compared\n")[2]
     page = re.sub(r"\\\n +", "", page)  # long commands have two lines
     first, *others = [shlex.split(line) for line in re.findall(r"^    ees-mpi (.*)$", page, re.MULTILINE)][:4]
     for line in commands(*first[1 : first.index("|")]):
