@@ -112,9 +112,9 @@ def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, meas
 
 def test_starts_that_change_nothing_are_told() -> None:
     places = np.repeat(np.random.default_rng(0).normal(size=(20, 1, 2)), 3, axis=1)
-    assert "does `reset` use its seed?" in sentence({"std": 0.1, **heritability(places)})
+    assert "does the environment use its seed?" in sentence({"std": 0.1, **heritability(places)})
     places[:, 1] += 0.1
-    assert "reset" not in sentence({"std": 0.1, **heritability(places)})
+    assert "seed" not in sentence({"std": 0.1, **heritability(places)})
 
 
 @pytest.mark.usefixtures("quick_figures")

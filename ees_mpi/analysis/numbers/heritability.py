@@ -153,7 +153,7 @@ def sentence(row: dict[str, Any]) -> str:
     others = f"{start} % to the start, and {both} % to the two together"
     text = f"std {std}: {own} %{interval} of the variance belongs to the mutation, {others}."
     if max(map(abs, variances[1:])) < ROUNDING * total:
-        return f"{text} All starts gave the same behaviours: does `reset` use its seed?"
+        return f"{text} All starts gave the same behaviours: does the environment use its seed?"
     return text
 
 
