@@ -79,8 +79,8 @@ def saturation(near: Floats) -> str:
         return "in cells of this size all individuals are neighbours of each other; --cell takes a smaller one"
     if (1 / (len(near) * near)).mean() > NARROW:  # the kernel is 1 at its centre
         return (
-            "in cells of this size individuals have hardly any neighbours, so entropy_fixed and coverage show only "
-            f"that there are {len(near)}; --cell takes a larger one"
+            f"the cells are so small that hardly any of the {len(near)} individuals has neighbours, so entropy_fixed "
+            "and coverage mostly count the individuals; --cell takes a larger one"
         )
     return ""
 

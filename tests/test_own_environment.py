@@ -4,13 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.program import done, ees, refusal, sets
 
 import ees_mpi
 from ees_mpi import config
 from ees_mpi.analysis.figures.catalog import suiting
-from ees_mpi.analysis.numbers.heritability import describe
+from ees_mpi.analysis.numbers.heritability import describe, heritability, sentence
 from ees_mpi.analysis.numbers.tables import number
 from ees_mpi.analysis.offspring import axis_names
 from ees_mpi.errors import ConfigError
@@ -107,6 +108,13 @@ def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, meas
     for lines in (placed, without):
         assert any(line.startswith("std 0.5: ") and "belongs to the mutation" in line for line in lines)
     assert [any("task.starts=own" in line for line in without)] == [row["heritable_share"] < 0.5]
+
+
+def test_starts_that_change_nothing_are_told() -> None:
+    places = np.repeat(np.random.default_rng(0).normal(size=(20, 1, 2)), 3, axis=1)
+    assert "does the environment use its seed?" in sentence({"std": 0.1, **heritability(places)})
+    places[:, 1] += 0.1
+    assert "seed" not in sentence({"std": 0.1, **heritability(places)})
 
 
 @pytest.mark.usefixtures("quick_figures")

@@ -99,7 +99,7 @@ def _compare_metrics(ranks: Ranks, run: Run, generations: Sequence[int], repeate
     said = [f"{run.path}: {', '.join(names)} of {len(generations)} generations follow from their outcomes"]
     told = [name for name in others if name in ("gradient_norm", *settings.own_names)]
     if isinstance(run.config.method, Evolution) and not is_study(run):
-        said.append(f"{run.path}: --updates computes {', '.join(told)} again")
+        said.append(f"{run.path}: not checked without --updates: {', '.join(told)}")
         others = [name for name in others if name not in told]
     others = [f"{name}{' of other generations' * (repeated and name == 'fitness_of_mean')}" for name in others]
     return [*said, f"{run.path}: not checked: {', '.join((*others, 'times'))}"]

@@ -197,7 +197,7 @@ def parse(
     defaults = [section for section, kind in method.method_sections.items() if getattr(kind, "default", "") is not None]
     sections = {**{section: {} for section in ("run", "noise", *defaults)}, **sections}
     if missing := [section for section in known if section not in sections]:
-        example = "`ees-mpi config PRESET` prints a whole config, `ees-mpi presets` lists the presets"
+        example = "`ees-mpi docs config` begins with a small config, and `ees-mpi presets` lists whole ones"
         others = f", also {', '.join(f'[{section}]' for section in missing[1:])}" if missing[1:] else ""
         raise ConfigError(f"{source}: section [{missing[0]}] is missing{others}; {example}")
     task = TASKS.build(sections["task"])

@@ -73,7 +73,10 @@ def as_arrays(named: Mapping[Any, Any], source: str) -> Named:
         tensor = hasattr(value, "detach")
         arrays[str(key)] = value.detach().cpu().float().numpy() if tensor else np.asarray(value)
         if arrays[str(key)].dtype.kind not in "fiu":
-            raise RunFileError(f"{source}: {key} is not a plain array of real numbers")
+            inner = f"; if it is the state_dict, save only it: torch.save(checkpoint[{key!r}], FILE)"
+            raise RunFileError(
+                f"{source}: {key} is not a plain array of real numbers{inner * isinstance(value, Mapping)}"
+            )
     return arrays
 
 

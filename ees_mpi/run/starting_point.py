@@ -153,7 +153,7 @@ def load(source: PolicySource, label: str = "", generation: int | None = None, t
     other = isinstance(source.policy, str) and path.suffix not in (".h5", ".toml")
     if other and path.is_file() and not h5py.is_hdf5(path):
         meant = f"did you mean {path.with_suffix('')}:FUNCTION?" if path.suffix == ".py" else KINDS
-        raise RunFileError(f"{path} is not a readable HDF5 file; {meant}")
+        raise RunFileError(f"{path} is no policy that can be read; {meant}")
     with tell_missing(open_run(path, trust)) as run:
         if run.generations == 0 and generation is None:
             raise RunFileError(f"{path} has no committed generation yet")

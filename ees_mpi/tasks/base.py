@@ -38,8 +38,8 @@ Axes = Annotated[
     key("How many of the last numbers of the behaviour are a place; not set: all of them, if there are one or two."),
 ]
 START = (
-    "The starts of rollouts. fixed: always the same, the first that of reset_seed; common: new in each generation, "
-    "the same for all individuals; own: new in each generation for each antithetic pair"
+    "Which rollouts have the same starts. fixed: all of the run, and the first start has the seed reset_seed; "
+    "common: all of a generation, and the next one has others; own: those of an antithetic pair in one generation"
 )
 Starts = Annotated[Literal["own", "common", "fixed"], key(f"{START}.")]
 StartsOrNone = Annotated[

@@ -96,13 +96,16 @@ class PolicyTask(Task, frozen=True):
     action_scale: Annotated[
         tuple[float, ...], key("The action is scale * output + shift; one number, or one for each action; empty: 1.")
     ] = ()
-    action_shift: Annotated[tuple[float, ...], key("See action_scale; empty: 0.")] = ()
+    action_shift: Annotated[
+        tuple[float, ...], key("What is added to scale * output; one number, or one for each action; empty: 0.")
+    ] = ()
     policy: Annotated[str | None, key("Your own network, as package.module:Policy.")] = None
     policy_settings: Annotated[dict[str, Any] | None, key("Further arguments of your network, by name.")] = None
     steps: Annotated[Count, key("The length of a rollout, at most.", "steps")] = 1000
     reset_seed: base.ResetSeed = None
     observation_share: Annotated[
-        base.Share, key("The share of rollouts that feed the normaliser; gymnasium: at least ten, if not set.", "share")
+        base.Share,
+        key("The share of rollouts from which the normaliser learns; gymnasium: at least ten, if not set.", "share"),
     ] = 0.01
     observation_clip: Annotated[float, key("The limit of normalised observations; 0: none.", ge=0, le=1e30)] = CLIP
     behavior_steps: Annotated[

@@ -66,7 +66,7 @@ class CustomTask(OwnCode, frozen=True, kw_only=True):
     function: Annotated[str, key("The class of the task, as package.module:Task.")]
     settings: Annotated[dict[str, Any], key("The keyword arguments of the class.")] = {}  # noqa: RUF012  (msgspec copies it)
     observation_share: Annotated[
-        base.Share, key("The share of rollouts that feed the normaliser; at least ten, if not set.", "share")
+        base.Share, key("The share of rollouts from which the normaliser learns; at least ten, if not set.", "share")
     ] = 0.01
 
     @property
@@ -287,7 +287,7 @@ class OwnLoop(Task, frozen=True):
     behavior_dim: Annotated[int, key("B: the length of a behaviour; 0: not yet known.", ge=0)] = 0
     observation_dim: Annotated[int, key("O: the number of normalised observations; 0: none.", ge=0)] = 0
     observation_share: Annotated[
-        base.Share, key("The share of individuals that feed the normaliser; at least ten, if not set.", "share")
+        base.Share, key("The share of individuals from which the normaliser learns; at least ten, if not set.", "share")
     ] = 0.01
     rollouts: base.RolloutCount = 1
     starts: base.Starts = "fixed"

@@ -40,8 +40,8 @@ def test_a_run_that_is_not_given_a_name_has_that_of_its_preset_and_seed() -> Non
 
 @pytest.mark.slow
 def test_the_commands_of_the_page_make_six_files_a_table_a_comparison_and_a_figure() -> None:
-    page = (CHECKOUT / "ees_mpi" / "docs" / "clusters.md").read_text(encoding="utf-8").partition("\n## Many runs\n")[2]
-    page = re.sub(r"\\\n +", "", page)  # long commands have two lines
+    text = (CHECKOUT / "ees_mpi" / "docs" / "clusters.md").read_text(encoding="utf-8")
+    page = re.sub(r"\\\n +", "", text.partition("\n## Many settings, compared\n")[2])  # long commands have two lines
     first, *others = [shlex.split(line) for line in re.findall(r"^    ees-mpi (.*)$", page, re.MULTILINE)][:4]
     for line in commands(*first[1 : first.index("|")]):
         done(*line, *sets("run.generations=3", "run.fsync=false", "noise.size=5000"))

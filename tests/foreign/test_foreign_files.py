@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ees_mpi.errors import RunFileError
-from ees_mpi.foreign import policy_files
+from ees_mpi.foreign import array_files, policy_files
 from ees_mpi.run import starting_point
 
 GOOD = {"0.weight": np.zeros((2, 3), np.float32), "0.bias": np.zeros(2, np.float32)}
@@ -35,6 +35,10 @@ def test_what_is_not_an_npz_is_refused(tmp_path: Path) -> None:
     for name, words in {**reasons, "absent": "No such file"}.items():
         refused(lambda name=name: policy_files.read(GOOD, normaliser=tmp_path / f"{name}.npz"), words)
         refused(lambda name=name: starting_point.read_policy(tmp_path / f"{name}.npz"), words)
+
+
+def test_a_checkpoint_that_has_a_state_dict_inside_says_how_to_save_it_alone() -> None:
+    refused(lambda: array_files.as_arrays({"policy": GOOD}, "net.pt"), r"torch.save\(checkpoint\['policy'\], FILE\)")
 
 
 @pytest.mark.parametrize("data", [b"", pickle.dumps([1, 2], 2)])

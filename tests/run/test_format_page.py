@@ -65,7 +65,7 @@ def test_the_code_of_the_page_reads_a_file_and_its_journal(snippets: dict[str, A
     with open_run(snippets["path"]) as run:
         assert run.generations == 3 and run.folded == 2
         assert snippets["last"].tobytes() == run["behavior"][1].tobytes()
-        assert snippets["table"]["entropy"].tolist() == run["entropy"][:2].tolist()
+        assert snippets["curves"].tolist() == [run["entropy"][:2].tolist()]
         assert snippets["sound"]
         (newest,) = snippets["newest"]
         assert {name: newest[name].tobytes() for name in run} == {name: run[name][2].tobytes() for name in run}

@@ -53,7 +53,7 @@ FIGURES = {
         SINGLE,
     ),
     "locomotion": Recipe(curves.locomotion, "S1, S2", "runs of one robot, any algorithms and seeds"),
-    "sweep": Recipe(curves.sweep, "", "runs of a sweep, any seeds; a curve for each value of --by", SWEEP),
+    "sweep": Recipe(curves.sweep, "", "runs of a task; the mean of all seeds, one curve for each value of --by", SWEEP),
     "measure": Recipe(curves.measure, "", "files of ees-mpi measure; a curve for each policy", CELL),
     "starts": Recipe(positions.starts, "", "files of ees-mpi measure --starts; a panel for each file, std and axis"),
     "signal": Recipe(curves.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),

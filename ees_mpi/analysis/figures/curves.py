@@ -128,14 +128,17 @@ def maml_training(runs: Sequence[Run]) -> Figure:
 
 
 def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None, cell: float | None = None) -> Figure:
-    """Draw a metric over generations; `by`: the key, by default the one in which the runs differ."""
+    """Draw a metric over generations; `by`: the key, by default the one in which the runs differ.
+
+    Runs that differ only in their seeds are one curve.
+    """
     for run in runs:
         check_committed(run)
     labels.check_distinct((run.run_id, run.path) for run in runs)
     configs = {run.path: labels.settings(run.config.sections()) for run in runs}
     keys = [by] if by else labels.differing(list(configs.values()))
-    if len(keys) != 1:
-        raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys) or 'no key'}; expected --by KEY")
+    if len(keys) > 1:
+        raise ConfigError(f"figure sweep: the runs differ in {', '.join(keys)}; expected --by KEY")
     headlines = {run.metric_settings.headline for run in runs}
     scale = scales(runs, cell)
     known, usual = titles(runs, scale[0]), headlines.pop() if len(headlines) == 1 else "variance"
@@ -146,7 +149,7 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None,
         alone = f"{name} uses lengths that fit each task, and those of these runs differ; draw each task by itself"
         hint = ", or give --cell X" if metrics.METRICS[name].length == "cell" else ""
         raise RunFileError(f"figure sweep: {alone}{hint}")
-    groups = labels.grouped(keys[0], configs)
+    groups = labels.grouped(keys[0], configs) if keys else {labels.label(runs[0]): list(configs)}
     figure, (panel,) = style.grid(1, 1, 0.65 * style.COLUMN)
     pairs = list(zip(runs, scale, strict=True))
     lines = {
@@ -155,7 +158,7 @@ def sweep(runs: Sequence[Run], by: str | None = None, metric: str | None = None,
     }
     title = "\n".join(textwrap.wrap(known[name], 36))
     style.draw_curves(panel, lines, list(lines), style.shades(len(lines)), xlabel="generation", ylabel=title)
-    style.explain(figure, [panel], keys[0])
+    style.explain(figure, [panel], keys[0] if keys else None)
     return figure
 
 

@@ -30,6 +30,7 @@ from ees_mpi.spread import best_elsewhere, distance, share, variances
 CONFIDENCE = 0.95
 INTERVAL = "95 % interval"
 SECTORS = 8  # of the plane
+ROUNDING = 1e-12  # a smaller share of the variance is none
 PLACED = ("distance_single", "best_elsewhere", "kept", "all_kept")  # numbers of behaviours that are places
 
 
@@ -150,7 +151,10 @@ def sentence(row: dict[str, Any]) -> str:
     own, start, both = (_percent(variance / total) for variance in variances)
     interval = f" ({_percent(row['low'])} to {_percent(row['high'])})" if math.isfinite(row["low"]) else ""
     others = f"{start} % to the start, and {both} % to the two together"
-    return f"std {std}: {own} %{interval} of the variance belongs to the mutation, {others}."
+    text = f"std {std}: {own} %{interval} of the variance belongs to the mutation, {others}."
+    if max(map(abs, variances[1:])) < ROUNDING * total:
+        return f"{text} All starts gave the same behaviours: does the environment use its seed?"
+    return text
 
 
 def _percent(share: float) -> str:

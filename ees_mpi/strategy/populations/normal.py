@@ -32,7 +32,7 @@ class Normal(Population, frozen=True):
     std: Annotated[float, key("The standard deviation of the mutations around their mean.", gt=0, le=1e30)]
     antithetic: Annotated[bool, key("Whether individuals come in pairs with opposite noise.")] = True
     std_decay: Annotated[
-        float, key("The std of a generation is that of the one before times this; 1 if it is learned.", gt=0, le=1)
+        float, key("After each generation the std is multiplied by this number; 1 if the std is learned.", gt=0, le=1)
     ] = 1.0
     std_min: Annotated[float, key("The std decays to this number, and no further.", ge=SMALLEST_STD)] = 0.001
 

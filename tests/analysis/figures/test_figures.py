@@ -143,6 +143,8 @@ def test_a_sweep_has_a_curve_for_each_value_with_the_mean_of_its_runs(zoo: Zoo) 
     assert panel.get_ylabel() == "mean distance from the origin"
     (panel,) = panels_of("sweep", paths)  # the key in which they differ, the metric of progress lines
     assert panel.get_ylabel().startswith("entropy") and len(panel.lines) == 2
+    (panel,) = panels_of("sweep", paths[:2])  # nothing but the seed differs
+    assert [line.get_label() for line in panel.lines] == ["MaxEnt-EES, mean of 2 runs"]
     draw_curves(panel, {"flat": [np.array([-np.inf, 1.0])] * 2}, ["flat"])  # without a warning of numpy
 
 
