@@ -18,6 +18,7 @@ from groups import (
     RULES,
     Arms,
     Row,
+    adapted,
     arms_of,
     column,
     maml_of,
@@ -71,15 +72,19 @@ def answer(about: str, said: str, verdict: str, *groups: Sequence[object], wante
     return Answer(about, said, verdict) if fewest >= wanted else Answer(about, said, OPEN, f"{fewest} of {wanted} runs")
 
 
-def sign(first: Sequence[float], second: Sequence[float]) -> tuple[float, int]:
-    """Return the p of a two-sided Mann-Whitney U test, and 1, -1 or 0: the first is larger, smaller, or neither.
+def signs(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[tuple[float, int]]:
+    """Return the p of a two-sided Mann-Whitney U test of each pair, with Holm's correction, and 1, -1 or 0.
 
-    A test without numbers finds nothing.
+    These say that the first of a pair is larger, smaller, or neither. A test without numbers finds nothing.
     """
-    if not (first and second):
-        return 1.0, 0
-    p, larger = mann_whitney(first, second)
-    return p, 0 if p >= LEVEL else 1 if larger else -1
+    tests = [mann_whitney(*pair) if all(pair) else (1.0, False) for pair in pairs]
+    corrected = holm([p for p, _ in tests])
+    return [(p, 0 if p >= LEVEL else 1 if larger else -1) for p, (_, larger) in zip(corrected, tests, strict=True)]
+
+
+def sign(first: Sequence[float], second: Sequence[float]) -> tuple[float, int]:
+    """Return the same of one pair, which needs no correction."""
+    return signs([(first, second)])[0]
 
 
 def verdict_of(sign: int) -> str:
@@ -153,10 +158,8 @@ def difference(arms: Arms, rules: str) -> list[Answer]:
 
 def all_larger(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[str, list[float]]:
     """Return the verdict on a claim that the first of each pair is larger; each p has Holm's correction."""
-    tests = [mann_whitney(*pair) for pair in pairs]
-    corrected = holm([p for p, _ in tests])
-    signs = {0 if p >= LEVEL else 1 if larger else -1 for p, (_, larger) in zip(corrected, tests, strict=True)}
-    return verdict_of(-1 if -1 in signs else min(signs)), corrected
+    found = signs(pairs)
+    return verdict_of(min(which for _, which in found)), [p for p, _ in found]
 
 
 def against_maml(each: Answer, maml: Sequence[Row]) -> Answer:
@@ -172,18 +175,17 @@ def adaptation(rows: Sequence[Row], whose: str, rival: str) -> list[Answer]:
 
     Holm's correction is that of three tests; the third is of MaxVar and MAML.
     """
-    runs = {name: [run for run in arms_of(rows)[whose, "cheetah", name] if run["adapt"]] for name in OURS}
-    runs["MAML"], found = maml_of(rows), []
+    arms, found = adapted(rows), []
+    runs = {name: arms.get((whose, "cheetah", name), []) for name in OURS} | {"MAML": maml_of(rows)}
     for start, key in READINGS:
         values = {name: column(each, key) for name, each in runs.items()}
         if not values[rival]:
             continue  # networks of MAML that are not kept say nothing about the own start
-        tests = {pair: sign(values[pair[0]], values[pair[1]]) for pair in TESTED}
-        corrected = dict(zip(tests, holm([p for p, _ in tests.values()]), strict=True))
-        p, (_, which) = corrected[MAXENT, rival], tests[MAXENT, rival]
+        tests = signs([(values[first], values[second]) for first, second in TESTED])
+        p, which = tests[TESTED.index((MAXENT, rival))]
         said = f"{np.mean(values[MAXENT]):.1f} against {np.mean(values[rival]):.1f}, p = {p:.2g}"
         groups = [runs[name] for name in (MAXENT, rival) if name != "MAML"]
-        each = answer(start, said, verdict_of(which if p < LEVEL else 0), *groups)
+        each = answer(start, said, verdict_of(which), *groups)
         found.append(against_maml(each, runs["MAML"]) if rival == "MAML" else each)
     return found
 
@@ -247,9 +249,9 @@ def coverage(rows: Sequence[Row]) -> list[Answer]:
     for words, runs in groups.items():
         seeds = {row["seed"] for row in runs}
         alone = [row for row in trainings(rows, "ant", words.split(",")[0], "text") if row["seed"] in seeds]
-        pairs.append([column(each, "coverage_last_10") for each in (runs, alone)])
-    found, corrected = [], holm([mann_whitney(*pair)[0] for pair in pairs])
-    for (words, runs), pair, p in zip(groups.items(), pairs, corrected, strict=True):
+        pairs.append((column(runs, "coverage_last_10"), column(alone, "coverage_last_10")))
+    found: list[Answer] = []
+    for (words, runs), pair, (p, _) in zip(groups.items(), pairs, signs(pairs), strict=True):
         interval = ratio(pair[0], pair[1])
         alike = ALIKE[0] < interval.low and interval.high < ALIKE[1]
         verdict = REPRODUCED if alike else NOT_REPRODUCED if p < LEVEL else OPEN
