@@ -55,18 +55,17 @@ def readable(policy: Mapping[str, Any]) -> dict[str, Any]:
 def pack(folders: Sequence[Path], results: Path) -> None:
     """Add the runs of each folder to the block of its name, with the trained means that lie there."""
     for folder in folders:
-        runs = [read_folder(path.parent) for path in sorted(folder.glob("*/run.json"))]
-        runs = [replace(run, policy=readable(run.policy)) for run in runs]
-        if not runs:
+        found = [read_folder(path.parent) for path in sorted(folder.glob("*/run.json"))]
+        if not found:
             raise ConfigError(f"{folder}: expected folders of small files with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
         kept = {run.name: run for run in (read_block(path) if path.exists() else [])}
-        for run in runs:
-            same = run.name in kept and run.about["state_sha256"] == kept[run.name].about["state_sha256"]
-            kept[run.name] = replace(run, policy=run.policy or (kept[run.name].policy if same else {}))
-        for run in [run for run in kept.values() if run.about["kind"] == "run"]:
-            kept[run.name] = with_adaptations(run, folder / run.name)
-        runs = [*kept.values()]
+        for run in found:
+            policy, before = readable(run.policy), kept.get(run.name)
+            if not policy and before and before.about["state_sha256"] == run.about["state_sha256"]:
+                policy = before.policy
+            kept[run.name] = replace(run, policy=policy)
+        runs = [with_adaptations(run, folder / run.name) for run in kept.values()]
         by_start = read_by_start(path) if path.exists() else {}
         by_start |= {raw.parent.name: np.load(raw)["by_start"] for raw in folder.glob("*/by_start.npz")}
         write_block(path, runs, by_start)
