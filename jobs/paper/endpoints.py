@@ -29,7 +29,10 @@ from groups import Row
 from places import FAR, Floats, sectors
 
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
-RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
+RULES = {
+    "text": {"normalization": "whiten", "bandwidth": 1.0, "l2": 0.05},
+    "released": {"normalization": "ranks", "bandwidth": 0.7071, "l2": 0.005},
+}
 WINDOW = slice(90, 100)  # generations of endpoints
 MEASURES = {  # column: metric
     "distance": "distance_mean",
@@ -49,11 +52,14 @@ SETTLED = 500  # the last generations of an interference run
 def facts(run: KeptRun) -> Row:
     """Return what a run is: robot, engine, rules, algorithm, sizes, seed, machine, date, digest."""
     task, population, about = run.config["task"], run.config["population"], run.about
-    start, machine = json.loads(about["started_from"] or "{}"), about["sessions"][0]["machine"]
     objective, optimizer = run.config.get("objective", {}), run.config.get("optimizer", {})
-    method = run.config.get("method") or start.get("method") if about["kind"] != "run" else run.config.get("method")
+    start, machine = json.loads(about["started_from"] or "{}"), about["sessions"][0]["machine"]
+    trained = about["kind"] == "run"
+    method = run.config.get("method") or ("" if trained else start.get("method"))
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
-    before = start.get("generation", 0) if algorithm == "MAML" and about["kind"] == "run" else 0  # its first half
+    generations = run.generations
+    if algorithm == "MAML" and trained:
+        generations += start.get("generation", 0)  # of its first half
     return {
         "run": run.name,
         "robot": robot_of(task),
@@ -62,7 +68,7 @@ def facts(run: KeptRun) -> Row:
         "algorithm": algorithm,
         "kind": kind_of(run.name, about["kind"], population),
         "seed": f"{run.config['run']['seed']}",
-        "generations": f"{before + run.generations}",
+        "generations": f"{generations}",
         "population": f"{population['size']}",
         "std": f"{population['std']:g}",
         "rollouts": f"{task.get('rollouts', 1)}",
@@ -101,14 +107,18 @@ def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
 
 
 def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, Any]) -> str:
-    """Return text, released or other."""
-    ranks, width = objective.get("normalization", "whiten"), round(objective.get("bandwidth", 1.0), 4)
-    for (their_ranks, their_l2, their_width), name in RULES.items():
-        same = algorithm in ("standard ES", "MAML") or ranks == their_ranks
-        same = same and (algorithm != "MaxEnt" or width == their_width)
-        same = same and (algorithm == "MAML" or optimizer.get("l2") == their_l2)
-        if same and optimizer.get("name", "adam") in ("adam", "trpo"):
-            return name
+    """Return text, released or other: whose settings a run has, of those that its algorithm uses."""
+    mine: dict[str, Any] = {}
+    if algorithm != "MAML":
+        mine["l2"] = optimizer.get("l2")
+    if algorithm in ("MaxVar", "MaxEnt"):
+        mine["normalization"] = objective.get("normalization", "whiten")
+    if algorithm == "MaxEnt":
+        mine["bandwidth"] = round(objective.get("bandwidth", 1.0), 4)
+    if optimizer.get("name", "adam") in ("adam", "trpo"):
+        for name, theirs in RULES.items():
+            if mine.items() <= theirs.items():
+                return name
     return "other"
 
 

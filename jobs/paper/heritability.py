@@ -27,14 +27,15 @@ def write(results: Path) -> Path:
     rows = {(row["mean"], row["engine"]): row for row in (read(path) if path.exists() else [])}
     raw: dict[str, Any] = {}
     for block in sorted(results.glob("*.h5")):
-        if places := read_by_start(block):
-            runs, raw = {run.name: run for run in read_block(block)}, raw | places
-            found = (row_of(name, each, runs) for name, each in places.items())
-            rows |= {(row["mean"], row["engine"]): row for row in found}
-    for name in sorted(raw):
-        again = name.replace("-starts", "-again-starts")
-        if again in raw:
-            parts = {f"twice_{part}": f"{value:.6g}" for part, value in twice(raw[name], raw[again]).items()}
+        places, runs = read_by_start(block), {run.name: run for run in read_block(block)}
+        raw |= places
+        for name, each in places.items():
+            row = row_of(name, each, runs)
+            rows[row["mean"], row["engine"]] = row
+    for name, first in sorted(raw.items()):
+        again = raw.get(name.replace("-starts", "-again-starts"))
+        if again is not None:
+            parts = {f"twice_{part}": f"{value:.6g}" for part, value in twice(first, again).items()}
             rows[mean_of(name), "mujoco"] |= parts
     columns = dict.fromkeys(key for row in rows.values() for key in row)
     path.write_text(as_csv([row for _, row in sorted(rows.items())], columns), encoding="utf-8")
@@ -61,13 +62,15 @@ def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
 def arms_of(rows: Iterable[Row], measured: Iterable[Row], engine: str = "mujoco") -> Arms:
     """Return what is known of the networks of each arm, by seed: endpoints of their training, and the measurement."""
     trained = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    means, found = {row["mean"]: row for row in measured if row["engine"] == engine}, {}
-    for robot, key, arm in ((robot, key, arm) for robot, arms in ARMS.items() for key, arm in arms.items()):
-        names = {seed: f"{arm_run(robot, key)}-mujoco-seed{seed}" for seed in arm["seeds"]}
-        there = {seed: means[name] for seed, name in names.items() if name in means}
-        found[f"{robot}.{key}"] = [
-            {**trained.get(row["digest"], {}), **row, "seed": f"{seed}"} for seed, row in there.items()
-        ]
+    means = {row["mean"]: row for row in measured if row["engine"] == engine}
+    found: Arms = {}
+    for robot, arms in ARMS.items():
+        for key, arm in arms.items():
+            networks = found[f"{robot}.{key}"] = []
+            for seed in arm["seeds"]:
+                row = means.get(f"{arm_run(robot, key)}-mujoco-seed{seed}")
+                if row:
+                    networks.append({**trained.get(row["digest"], {}), **row, "seed": f"{seed}"})
     return found
 
 
