@@ -34,7 +34,6 @@ from places import Floats
 from ees_mpi.files import replaced
 
 LAST = 1000  # offspring of the last generation, at most
-POSITION, METRIC = 10, 14  # bits of the mantissa of a stored number: errors below 0.05 % and 0.003 %
 WAYS = ("left", "right")
 ADAPTED = {"mutations": 40, "evaluations": 10}  # of an adaptation, at most
 CLOCK = "seconds_clock"
@@ -118,14 +117,6 @@ def with_adaptations(run: KeptRun, folder: Path) -> KeptRun:
     return replace(run, about={**run.about, "adaptations": about}, mutations=mutations, evaluations=evaluations)
 
 
-def rounded(values: Floats, mantissa: int = POSITION) -> NDArray[np.float32]:
-    """Return float32 with few bits in the mantissa: gzip makes them small."""
-    bits = np.asarray(values, np.float32).view(np.uint32)
-    drop = 23 - mantissa
-    kept = (bits + np.uint32(1 << (drop - 1))) & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)
-    return np.where(np.isfinite(values), kept.view(np.float32), np.float32(np.nan)).astype(np.float32)
-
-
 def padded(parts: Sequence[Any], sizes: Sequence[int], fill: float = math.nan, kind: Any = np.float64) -> Any:
     """Return arrays of different sizes as one, [part, *sizes]; the rest is filled."""
     whole = np.full((len(parts), *sizes), fill, kind)
@@ -140,14 +131,13 @@ def arrays_of(runs: Sequence[KeptRun]) -> dict[str, tuple[tuple[str, ...], NDArr
     generations = max(run.generations for run in runs)
     for name in sorted({name for run in runs for name in run.metrics}):
         values = padded([run.metrics.get(name, ()) for run in runs], [generations])
-        if name == CLOCK:  # from the first generation on
-            found[name] = ("generation",), (values - values[:, :1]).astype(np.float32)
-        else:
-            found[name] = ("generation",), rounded(values, METRIC)
+        if name == CLOCK:  # from the first generation on, so that float32 has enough digits
+            values = values - values[:, :1]
+        found[name] = ("generation",), values.astype(np.float32)
     individuals, axes = np.max([run.last.shape for run in runs], axis=0)
-    last = padded([run.last for run in runs], [individuals, axes])
+    last = padded([run.last for run in runs], [individuals, axes], kind=np.float32)
     component = padded([run.component for run in runs], [individuals], fill=-1, kind=np.int8)
-    found["last_position"] = ("individual", "axis"), rounded(last)
+    found["last_position"] = ("individual", "axis"), last
     found["last_component"] = ("individual",), component
     if any(run.mutations for run in runs):
         for name, size in ADAPTED.items():
