@@ -1,4 +1,4 @@
-"""numbers.csv: a row per run with its facts and every endpoint that a table, a claim or a sentence uses.
+"""numbers.csv, a row per run with its facts and every endpoint that a page uses; heritability.csv, of measurements.
 
 `rules` says whose rules a run follows: `text` (the paper's text: behaviours are whitened, L2 0.05, kernel of sd 1),
 `released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`, whose runs have the difference in their names:
@@ -11,6 +11,11 @@ sectors over their mean; `directions_last` how many of 36 directions one of the 
 `correlation_last` is that of x and y, of the kept offspring if the block has no other; `slower_last` the smaller of the
 mean distances of the two components of a mixture, of the kept offspring. The blocks have all metrics of every
 generation.
+
+heritability.csv has a row per measurement (`measure --starts`) of a trained mean, from the raw places that a block
+keeps. Rows of older measurements, whose raw places are lost, stay as they are. `realised` is what mutations of selected
+mutations keep of the lead of these: response over selection. Some means were measured again (`NAME-again`) with other
+kernels, which round differently. The columns `twice_...` have how the variance of their places splits.
 """
 
 import csv
@@ -18,16 +23,17 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import WAYS, KeptRun, read_block
-from groups import Row
-from places import FAR, Floats, sectors
+from blocks import WAYS, KeptRun, read_block, read_by_start
+from groups import Row, read
+from places import FAR, Floats, measured, sectors, twice
 
+NUMBERS, MEASURED = "numbers.csv", "heritability.csv"
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
 RULES = {
     "text": {"normalization": "whiten", "bandwidth": 1.0, "l2": 0.05},
@@ -183,6 +189,13 @@ def seconds(run: KeptRun) -> float:
     return round(float(lengths.sum()), 1)
 
 
+def write(results: Path) -> Path:
+    """Write numbers.csv of a folder of blocks."""
+    path = results / NUMBERS
+    path.write_text(table(results.glob("*.h5")), encoding="utf-8")
+    return path
+
+
 def table(blocks: Iterable[Path]) -> str:
     """Return the text of numbers.csv, from the HDF5 files alone."""
     runs = [(path.stem, run) for path in sorted(blocks) for run in read_block(path)]
@@ -201,8 +214,39 @@ def as_csv(rows: Iterable[Row], columns: Iterable[str]) -> str:
     return file.getvalue()
 
 
-def write(results: Path) -> Path:
-    """Write numbers.csv of a folder of blocks."""
-    path = results / "numbers.csv"
-    path.write_text(table(results.glob("*.h5")), encoding="utf-8")
+def write_measured(results: Path) -> Path:
+    """Write heritability.csv: rows of all measurements that the blocks keep, and the older ones."""
+    path = results / MEASURED
+    rows = {(row["mean"], row["engine"]): row for row in (read(path) if path.exists() else [])}
+    raw: dict[str, Any] = {}
+    for block in sorted(results.glob("*.h5")):
+        places, runs = read_by_start(block), {run.name: run for run in read_block(block)}
+        raw |= places
+        for name, each in places.items():
+            row = row_of(name, each, runs)
+            rows[row["mean"], row["engine"]] = row
+    for name, first in sorted(raw.items()):
+        again = raw.get(name.replace("-starts", "-again-starts"))
+        if again is not None:
+            parts = {f"twice_{part}": f"{value:.6g}" for part, value in twice(first, again).items()}
+            rows[mean_of(name), "mujoco"] |= parts
+    columns = dict.fromkeys(key for row in rows.values() for key in row)
+    path.write_text(as_csv([row for _, row in sorted(rows.items())], columns), encoding="utf-8")
     return path
+
+
+def mean_of(measurement: str) -> str:
+    """Return the name of the trained mean that was measured."""
+    return measurement.removesuffix("-starts").removesuffix("-bullet")
+
+
+def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
+    """Return the row of a measurement; `runs` has its run of `measure` or, without `realised`, the training."""
+    run = runs.get(name) or runs[mean_of(name)]
+    start = json.loads(run.about["started_from"] or "{}")
+    numbers = {"std": run.config["population"]["std"], **measured(raw)}
+    if second := start.get("second_generation"):
+        numbers["realised"] = sum(second[0]["response"]) / sum(second[0]["selection"])
+    digest = start["state_sha256"] if name in runs else run.about["state_sha256"]
+    facts = {"mean": mean_of(name), "engine": engine_of(run.config["task"]), "digest": digest}
+    return facts | {key: f"{value:.6g}" for key, value in numbers.items()}

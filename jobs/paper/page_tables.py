@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from groups import RULES, Row, column, number, select
-from heritability import Arms, by_words
+from groups import RULES, Networks, Row, by_words, column, number, select
 from rules import RING, has_ring
 
 INHERITED = {  # column of heritability.csv, and how its numbers are shown
@@ -28,7 +27,7 @@ def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: s
     return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
 
 
-def bullet(rows: Sequence[Row], arms: Arms) -> str:
+def bullet(rows: Sequence[Row], arms: Networks) -> str:
     """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, and sides or ring."""
     homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
     words = {run["digest"]: words for words, runs in by_words(arms, "ant").items() for run in runs}
@@ -60,7 +59,7 @@ def seeds_of(runs: Sequence[Row]) -> str:
     return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts)
 
 
-def arms(found: Arms, robot: str) -> str:
+def arms(found: Networks, robot: str) -> str:
     """Return all arms with their seeds: what 200 mutations keep from unseen starts, and the rings of the ant."""
     table = []
     for words, runs in by_words(found, robot).items():

@@ -24,7 +24,6 @@ from typing import Any
 import claims
 import endpoints
 import groups
-import heritability
 import numpy as np
 import page_tables as tables
 import tomli_w
@@ -87,13 +86,13 @@ def unpack(block: Path, out: Path) -> None:
 
 def read() -> tuple[list[groups.Row], list[groups.Row]]:
     """Return the rows of numbers.csv and of heritability.csv."""
-    return groups.read(RESULTS / "numbers.csv"), groups.read(RESULTS / "heritability.csv")
+    return groups.read(RESULTS / endpoints.NUMBERS), groups.read(RESULTS / endpoints.MEASURED)
 
 
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
     rows, measured = read()
-    arms = heritability.arms_of(rows, measured)
+    arms = groups.networks_of(rows, measured)
     return {
         "results.md": {
             "claims": claims.table(rows),
@@ -128,7 +127,7 @@ def update() -> None:
     """Write everything that is made from the blocks: numbers.csv, heritability.csv, figures, tables."""
     from results_figures import draw
 
-    print(endpoints.write(RESULTS), heritability.write(RESULTS), *draw(RESULTS, RESULTS / "figures"), sep="\n")
+    print(endpoints.write(RESULTS), endpoints.write_measured(RESULTS), *draw(RESULTS, RESULTS / "figures"), sep="\n")
     for name, made in pages().items():
         path = DOCS / name
         path.write_text(fill(path.read_text(encoding="utf-8"), made), encoding="utf-8")
