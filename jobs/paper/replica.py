@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compare Bullet's robots with their replicas in MuJoCo: motion under the same torques, final positions.
 
-    jobs/paper/replica.py [--robots cheetah ant] [--policies POLICY.npz ...] [--count 100]
+    jobs/paper/replica.py [--policies POLICY.npz ...] [--count 100]
 
-Prints the tables of `ees_mpi/docs/replica.md`. Final positions are those of random policies (std 0.02 around a random
+Prints the tables of `ees_mpi/docs/replica.md`, of the robots of the policies, or of both. Final positions are those of random policies (std 0.02 around a random
 mean), and of offspring of each POLICY.npz, wherever it was trained; every individual walks in both engines, on the CPU.
 "between halves" compares two random halves of Bullet's individuals: differences of that size are chance. "Bullet and
 Bullet" compares two walks in Bullet whose first torques differ by 1e-6 of the largest, and "Bullet, changed" has all
@@ -187,18 +187,17 @@ def show_positions(source: Source, *positions: Floats) -> None:
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=list(ROBOTS))
     parser.add_argument("--policies", nargs="*", type=Path, default=[])
-    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--count", type=int, default=100, help="of the offspring")
     parser.add_argument("--seed", type=int, default=7, help="of the offspring")
     wanted = parser.parse_args()
-    for robot in wanted.robots:
+    trained = [source_of(file) for file in wanted.policies]
+    robots = list(dict.fromkeys(source.robot for source in trained)) or list(ROBOTS)
+    for robot in robots:
         show_motion(robot)
-    sources = [random_source(robot) for robot in wanted.robots] + [source_of(file) for file in wanted.policies]
-    for source in sources:
-        if source.robot in wanted.robots:
-            show_positions(source, *walk(source, wanted.count, wanted.seed))
-            show_steps(source)
+    for source in [random_source(robot) for robot in robots] + trained:
+        show_positions(source, *walk(source, wanted.count, wanted.seed))
+        show_steps(source)
 
 
 if __name__ == "__main__":
