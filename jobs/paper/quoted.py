@@ -22,13 +22,11 @@ from pathlib import Path
 
 import groups as known
 import numpy as np
-from blocks import Floats, read_block
+from blocks import read_block
 from groups import MAXENT, MAXVAR, Row, column, number, select
 from rules import has_ring, mann_whitney, ratio
 
-from ees_mpi.generation import Outcomes
-from ees_mpi.ranks import Ranks
-from ees_mpi.strategy.objectives import OBJECTIVES
+from ees_mpi import maxent_weights, maxvar_weights
 
 Groups = Mapping[str, Sequence[Row]]
 WAYS = {"ranks": ("ranks", 0.5**0.5), "whiten": ("whiten", 1.0), "narrow": ("ranks", 0.1)}  # and the kernel of MaxEnt
@@ -60,20 +58,14 @@ def weights(robot: str, runs: Sequence[Row], results: Path) -> Groups:
     blocks = {row["block"] for row in runs}
     kept = {run.name: run for block in blocks for run in read_block(results / f"{block}.h5")}
     found: dict[str, list[Row]] = {}
-    for way, (normalization, bandwidth) in WAYS.items():
-        values = [correlation_of_weights(kept[row["run"]].last, normalization, bandwidth) for row in runs]
-        found[f"weights.{robot}.{way}"] = [{"correlation": f"{value}"} for value in values]
+    for row in runs:
+        last = kept[row["run"]].last
+        for way, (normalization, bandwidth) in WAYS.items():
+            maxvar = maxvar_weights(last, normalization=normalization)
+            maxent = maxent_weights(last, normalization=normalization, bandwidth=bandwidth)
+            correlation = np.corrcoef(maxvar, maxent)[0, 1]
+            found.setdefault(f"weights.{robot}.{way}", []).append({"correlation": f"{correlation}"})
     return found
-
-
-def correlation_of_weights(last: Floats, normalization: str, bandwidth: float) -> float:
-    """Return how the weights correlate that MaxVar and MaxEnt give to mutations that end in these places."""
-    n = len(last)
-    outcomes = Outcomes(last, np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
-    maxvar = OBJECTIVES.build({"name": "maxvar", "normalization": normalization})
-    maxent = OBJECTIVES.build({"name": "maxent", "normalization": normalization, "bandwidth": bandwidth})
-    both = [objective.weights(outcomes, {}, Ranks()) for objective in (maxvar, maxent)]
-    return float(np.corrcoef(both)[0, 1])
 
 
 def quoted(source: str, groups: Groups) -> float:

@@ -3,11 +3,12 @@
 
     jobs/paper/replica.py [--policies POLICY.npz ...] [--count 100]
 
-Prints the tables of `ees_mpi/docs/replica.md`, of the robots of the policies, or of both. Final positions are those of random policies (std 0.02 around a random
-mean), and of offspring of each POLICY.npz, wherever it was trained; every individual walks in both engines, on the CPU.
-"between halves" compares two random halves of Bullet's individuals: differences of that size are chance. "Bullet and
-Bullet" compares two walks in Bullet whose first torques differ by 1e-6 of the largest, and "Bullet, changed" has all
-weights of the policies multiplied by 1 + 1e-6: so chaotic the motion is in Bullet itself.
+Prints the tables of `ees_mpi/docs/replica.md`, for the robots of the policies or for both. Final positions are those of
+random policies (std 0.02 around a random mean), and of offspring of each POLICY.npz, wherever it was trained; every
+individual walks in both engines, on the CPU. "between halves" compares two random halves of Bullet's individuals:
+differences of that size are chance. "Bullet and Bullet" compares two walks in Bullet whose first torques differ by 1e-6
+of the largest, and "Bullet, changed" has all weights of the policies multiplied by 1 + 1e-6: so chaotic the motion is
+in Bullet itself.
 """
 
 import argparse
