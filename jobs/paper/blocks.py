@@ -29,8 +29,8 @@ from typing import Any
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from places import Floats
 
+from ees_mpi.arrays import Floats
 from ees_mpi.files import replaced
 
 LAST = 1000  # offspring of the last generation, at most

@@ -31,7 +31,10 @@ from typing import Any
 import numpy as np
 from blocks import WAYS, KeptRun, read_block, read_by_start
 from groups import Row, read
-from places import FAR, Floats, measured, sectors, twice
+from places import FAR, measured, sectors, twice
+
+from ees_mpi.arrays import Floats
+from ees_mpi.spread import correlation
 
 NUMBERS, MEASURED = "numbers.csv", "heritability.csv"
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
@@ -152,8 +155,8 @@ def places(run: KeptRun) -> dict[str, float]:
         metrics["evenness"] = metrics["ring"] / (metrics["distance_mean"] * (1 - metrics["invalid_share"]))
         place = run.last[np.isfinite(run.last).all(axis=1)]
         found["directions_last"] = directions(place)
-        if "correlation" not in metrics and (place.std(axis=0) > 0).all():
-            found["correlation_last"] = np.corrcoef(place.T)[0, 1]
+        if "correlation" not in metrics:
+            found["correlation_last"] = correlation(place)
     for name, values in ((name, metrics[metric]) for name, metric in MEASURES.items() if metric in metrics):
         found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
         if run.generations >= WINDOW.stop:
