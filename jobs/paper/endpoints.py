@@ -1,16 +1,17 @@
 """numbers.csv, a row per run with its facts and every endpoint that a page uses; heritability.csv, of measurements.
 
-`rules` says whose rules a run follows: `text` (the paper's text: behaviours are whitened, L2 0.05, kernel of sd 1),
-`released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`, whose runs have the difference in their names:
-`whiten`, for example, is whitening with the released rules else. `robot` is cheetah or ant for the paper's robots,
-gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_90_99` is the mean over generations 90 to 99,
-`x_5` the mean x after 5 updates, `adapt` the mean distance over ten starts to the left and ten to the right,
-`adapt_best` that from the start of the training, `adapt_wrong` how many of the twenty end on the wrong side;
-`side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of distances of eight
-sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring has reached;
-`correlation_last` is that of x and y, of the kept offspring if the block has no other; `slower_last` the smaller of the
-mean distances of the two components of a mixture, of the kept offspring. The blocks have all metrics of every
-generation.
+    robot            of the paper: cheetah, ant; of Gymnasium: gymnasium-cheetah, gymnasium-ant
+    rules            text: the paper's text (behaviours are whitened, L2 0.05, kernel of sd 1); released: the authors'
+                     program (ranks, 0.005, 0.707); other: the run's name has the difference to the released ones
+    *_90_99          the mean over generations 90 to 99; *_last and *_last_10: the last generation, the last ten
+    x_5              the mean x after 5 updates
+    adapt            the mean distance over ten starts to the left and ten to the right; adapt_best: from the start of
+                     the training; adapt_wrong: how many of the twenty end on the wrong side
+    side             the smaller share of the two sides, beyond 5 units
+    evenness         the smallest sum of distances of eight sectors over their mean
+    directions_last  how many of 36 directions one of the 1,000 kept offspring has reached
+    correlation_last that of x and y, of the kept offspring if the block has no other
+    slower_last      the smaller of the mean distances of the two components of a mixture, of the kept offspring
 
 heritability.csv has a row per measurement (`measure --starts`) of a trained mean, from the raw places that a block
 keeps. Rows of older measurements, whose raw places are lost, stay as they are. `realised` is what mutations of selected
@@ -157,10 +158,12 @@ def places(run: KeptRun) -> dict[str, float]:
         found["directions_last"] = directions(place)
         if "correlation" not in metrics:
             found["correlation_last"] = correlation(place)
-    for name, values in ((name, metrics[metric]) for name, metric in MEASURES.items() if metric in metrics):
-        found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
-        if run.generations >= WINDOW.stop:
-            found[f"{name}_90_99"] = values[WINDOW].mean()
+    for name, metric in MEASURES.items():
+        if metric in metrics:
+            values = metrics[metric]
+            found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
+            if run.generations >= WINDOW.stop:
+                found[f"{name}_90_99"] = values[WINDOW].mean()
     if run.component.any():
         distance = np.linalg.norm(run.last, axis=1)
         found["slower_last"] = min(np.nanmean(distance[run.component == k]) for k in np.unique(run.component))

@@ -28,6 +28,7 @@ import numpy as np
 import page_tables as tables
 import tomli_w
 from blocks import read_block, read_by_start, read_folder, with_adaptations, write_block
+from quoted import groups_of, quoted
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -94,21 +95,13 @@ def pages() -> dict[str, dict[str, str]]:
     rows, measured = read()
     arms = groups.networks_of(rows, measured)
     return {
-        "results.md": {
-            "claims": claims.table(rows),
-            "bullet": tables.bullet(rows, arms),
-        },
-        "heritability.md": {
-            "ants": tables.arms(arms, "ant"),
-            "cheetahs": tables.arms(arms, "cheetah"),
-        },
+        "results.md": {"claims": claims.table(rows), "bullet": tables.bullet(rows, arms)},
+        "heritability.md": {"ants": tables.arms(arms, "ant"), "cheetahs": tables.arms(arms, "cheetah")},
     }
 
 
 def sources(text: str) -> dict[str, float]:
     """Return the numbers that a text quotes, by the source that stands behind each."""
-    from quoted import groups_of, quoted
-
     known = groups_of(*read(), RESULTS)
     return {name: quoted(name, known) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
 
@@ -134,7 +127,7 @@ def update() -> None:
         print(path)
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main() -> None:
     """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -145,7 +138,7 @@ def main(words: Sequence[str] | None = None) -> int:
     each.add_argument("folder", type=Path)
     commands.add_parser("update", help="write numbers.csv, heritability.csv, figures and the tables of the docs")
     commands.add_parser("quoted", help="print the numbers that pages quote, by source")
-    given = parser.parse_args(words)
+    given = parser.parse_args()
     match given.command:
         case "pack":
             pack(given.folders, RESULTS)
@@ -156,11 +149,10 @@ def main(words: Sequence[str] | None = None) -> int:
             print(*(f"{value:<12.6g} {name}" for name, value in sources(text).items()), sep="\n")
         case "update":
             update()
-    return 0
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        main()
     except (EesError, OSError) as error:
         sys.exit(f"results.py: {error}")
