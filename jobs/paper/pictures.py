@@ -55,11 +55,6 @@ def shade(color: tuple[int, int, int]) -> tuple[float, ...]:
     return tuple(value / 255 for value in color)
 
 
-def shade_of(direction: float) -> tuple[float, ...]:
-    """Return the colour of a direction."""
-    return shade(color_of(direction, 0.74, 0.145))
-
-
 def draw_floor(axes: Any, reach: float, circles: Iterable[int], toward: float) -> None:
     """Draw circles around the start, without axes; their radii stand in the direction `toward`, in degrees."""
     x, y = np.cos(np.radians(toward)), np.sin(np.radians(toward))
@@ -83,7 +78,8 @@ def ring() -> None:
     figure = pyplot.figure(figsize=(4.2, 4.2), facecolor=shade(FLOOR))
     axes = figure.add_axes((0, 0, 1, 1))
     draw_floor(axes, reach, circles, 35)
-    axes.scatter(*ends.T, s=5, linewidths=0, color=[shade_of(hue) for hue in np.arctan2(*ends.T[::-1]).tolist()])
+    colors = [shade(color_of(hue, 0.74, 0.145)) for hue in np.arctan2(ends[:, 1], ends[:, 0]).tolist()]
+    axes.scatter(*ends.T, s=5, linewidths=0, color=colors)
     figure.savefig(PICTURES / "ring.png", dpi=100, facecolor=shade(FLOOR))
 
 
@@ -92,9 +88,9 @@ def heritable() -> None:
     figure, (one, four) = pyplot.subplots(1, 2, figsize=(8.4, 4.9), facecolor=shade(FLOOR), sharex=True, sharey=True)
     draw_mutations(one, "trained from one start:\nthe directions mix", ONE_START, 150)
     draw_mutations(four, "trained from four starts:\nmost keep their direction", FOUR_STARTS, -25)
-    how: dict[str, Any] = {"color": shade(TEXT), "linestyle": "none"}
-    chosen = Line2D([], [], marker=">", label="direction for which a mutation was chosen", **how)
-    ends = Line2D([], [], marker="o", markersize=5, label="where it ends from ten other starts", color=shade(TEXT))
+    words = "direction for which a mutation was chosen", "where it ends from ten other starts"
+    chosen = Line2D([], [], color=shade(TEXT), marker=">", linestyle="none", label=words[0])
+    ends = Line2D([], [], color=shade(TEXT), marker="o", markersize=5, label=words[1])
     look: dict[str, Any] = {"frameon": False, "labelcolor": shade(TEXT), "fontsize": 11}
     figure.legend(handles=[chosen, ends], loc="lower center", ncols=2, **look)
     figure.subplots_adjust(left=0.01, right=0.99, bottom=0.07, top=0.89, wspace=0.02)
