@@ -9,7 +9,6 @@ import pytest
 from support.program import CHECKOUT
 
 import ees_mpi
-from ees_mpi.analysis.numbers.heritability import heritability
 from ees_mpi.analysis.numbers.selection import scales, series
 
 pytestmark = pytest.mark.slow
@@ -35,13 +34,9 @@ def test_the_logged_entropy_rises_with_a_wide_kernel_while_fewer_cells_are_cover
     assert ends["scott"]["entropy_fixed"][1] > ends["scott"]["entropy_fixed"][0]
 
 
-def test_flippers_are_counted_with_means_that_are_nowhere_and_the_share_of_measure(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_flippers_are_counted_with_means_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(CHECKOUT / "jobs" / "examples")
     flippers = importlib.import_module("flippers")
     corner, other = [2.9, 2.9], [-2.9, -2.9]
     places = np.array([[corner, other], [other, corner], [corner, corner], [other, other]])
     assert flippers.flips(places) == flippers.nowhere(places) == 0.5
-    some = np.random.default_rng(0).normal(size=(30, 4, 2)) + np.random.default_rng(1).normal(size=(30, 1, 2))
-    assert flippers.share(some) == pytest.approx(heritability(some)["heritable_share"])

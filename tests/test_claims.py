@@ -115,7 +115,7 @@ def test_endpoints_are_means_of_the_last_ten_generations() -> None:
     place = 6 * np.stack([np.cos(angle), np.sin(angle)], axis=1)
     place[0] = math.nan  # invalid
     metrics = dict(zip(names, late, strict=True))
-    found = endpoints.places(KeptRun("r", {}, "", {"generations": 100}, metrics, place, np.zeros(1000, np.int8)))
+    found = endpoints.places(KeptRun("r", "", {"generations": 100}, metrics, place, np.zeros(1000, np.int8)))
     expected = {"distance_90_99": 8.0, "near_origin_90_99": 0.25, "directions_last": 9}
     expected |= {"evenness_90_99": 2.0 / (8.0 * 0.5), "side_90_99": 0.5 * (1 - 0.25) / 2 / 2}
     assert {name: found[name] for name in expected} == pytest.approx(expected)

@@ -4,7 +4,7 @@ import csv
 import shutil
 from pathlib import Path
 
-import heritability
+import endpoints
 import numpy as np
 import places
 import pytest
@@ -50,7 +50,7 @@ def test_a_block_keeps_raw_places_as_float16_and_gives_their_row(tmp_path: Path)
     name = "ant-maxent-authors-whiten-mujoco-seed6"
     assert raw[f"{name}-starts"].shape == (200, 20, 2) and raw[f"{name}-starts"].dtype == np.float16
     write_block(tmp_path / "few.h5", [runs[name], runs[f"{name}-starts"]], {f"{name}-starts": raw[f"{name}-starts"]})
-    path = heritability.write(tmp_path)
+    path = endpoints.write_measured(tmp_path)
     with path.open(newline="") as file:
         (row,) = csv.DictReader(file)
     assert row["mean"] == name and row["engine"] == "mujoco" and row["digest"] == runs[name].about["state_sha256"]
@@ -68,10 +68,10 @@ def test_what_is_not_the_same_with_another_rounding_is_chance() -> None:
 
 
 def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:
-    table = results.RESULTS / heritability.NUMBERS
+    table = results.RESULTS / endpoints.MEASURED
     for path in (table, *results.RESULTS.glob("*.h5")):
         shutil.copy(path, tmp_path)
-    written = heritability.write(tmp_path).read_text(encoding="utf-8")
+    written = endpoints.write_measured(tmp_path).read_text(encoding="utf-8")
     kept = table.read_text(encoding="utf-8")
     assert written.splitlines()[0] == kept.splitlines()[0]
     for mine, theirs in zip(csv.reader(written.splitlines()), csv.reader(kept.splitlines()), strict=True):

@@ -18,6 +18,7 @@ import numpy as np
 from box import SIDE, walk
 
 import ees_mpi
+from ees_mpi.spread import share, variances  # as `measure --starts`
 
 TASK = {"task.function": "flippers:scattered"}
 TWO = {"task.rollouts": 2, "task.starts": "common"}
@@ -48,15 +49,6 @@ def nowhere(places):
     return np.mean([tuple(cell) not in cells for cell in np.floor(means / CELL).astype(int).tolist()])
 
 
-def share(places):
-    """Return the share of the variance that belongs to the mutation (as `measure --starts` does)."""
-    n, k, _ = places.shape
-    mutations, starts = places.mean(axis=1, keepdims=True), places.mean(axis=0, keepdims=True)
-    rest = np.square(places - mutations - starts + places.mean(axis=(0, 1))).sum() / ((n - 1) * (k - 1))
-    own = mutations.var(axis=0, ddof=1).sum() - rest / k
-    return own / (own + starts.var(axis=1, ddof=1).sum() - rest / n + rest)
-
-
 def preference(run):
     """Return by how many standard deviations MaxEnt's weights of flippers are above those of others, on average."""
     found = []
@@ -69,7 +61,6 @@ def preference(run):
 
 
 if __name__ == "__main__":
-    columns = {"flips": flips, "nowhere": nowhere, "share": share}
     found = {}
     with tempfile.TemporaryDirectory() as folder:
         for seed in SEEDS:
@@ -79,7 +70,7 @@ if __name__ == "__main__":
                 of_measure = {"std": 0.1, "count": COUNT, "starts": STARTS, "out": Path(folder, "measured.h5")}
                 measured = ees_mpi.measure(run, **of_measure, overwrite=True, trust=True)
                 places = measured["behavior_by_start"][0]
-                row = [compute(places) for compute in columns.values()]
+                row = [flips(places), nowhere(places), share(*variances(places))]
                 found.setdefault(name, []).append([*row, preference(run) if "task.rollouts" in settings else np.nan])
                 run.close()
                 measured.close()

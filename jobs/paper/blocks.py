@@ -22,19 +22,20 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 from numpy.typing import NDArray
-from places import Floats
 
+from ees_mpi.arrays import Floats
 from ees_mpi.files import replaced
 
 LAST = 1000  # offspring of the last generation, at most
-POSITION, METRIC = 10, 14  # bits of the mantissa of a stored number: errors below 0.05 % and 0.003 %
 WAYS = ("left", "right")
+ADAPTED = {"mutations": 40, "evaluations": 10}  # of an adaptation, at most
 CLOCK = "seconds_clock"
 RENAMED = {  # metrics of the small files
     "mean_fitness": "fitness_of_mean",
@@ -50,8 +51,7 @@ class KeptRun:
     """All that is kept of a run."""
 
     name: str
-    config: dict[str, Any]  # the sections of its TOML
-    toml: str
+    toml: str  # its config
     about: dict[str, Any]
     metrics: dict[str, Floats]  # [generation]
     last: Floats  # [n, axes]: final positions of some offspring of the last generation
@@ -60,6 +60,11 @@ class KeptRun:
     evaluations: dict[str, Floats] = field(default_factory=dict)  # distances of the best one from other starts
     policy: dict[str, Any] = field(default_factory=dict)  # the arrays of its policy.npz: the trained mean
 
+    @cached_property
+    def config(self) -> dict[str, Any]:
+        """The sections of its config."""
+        return tomllib.loads(self.toml)
+
     @property
     def generations(self) -> int:
         """The number of committed generations."""
@@ -67,13 +72,12 @@ class KeptRun:
 
 
 def read_folder(folder: Path) -> KeptRun:
-    """Read the small files of a run, and its trained mean if it lies there."""
+    """Read the small files of a run but its adaptations, and its trained mean if it lies there."""
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     toml = about.pop("config")
     for session in about["sessions"]:
         session.pop("config", None)
-    metrics = _table(folder / "metrics.csv")
-    metrics.pop("generation")
+    metrics = read_metrics(folder / "metrics.csv")
     with np.load(folder / "behaviors.npz") as file:
         arrays = dict(file)
     if "mean" in arrays:
@@ -81,54 +85,36 @@ def read_folder(folder: Path) -> KeptRun:
     last, component = arrays["behavior"].astype(np.float64), arrays["parent"]
     chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
     about |= {"metrics": sorted(metrics), "adaptations": {}}
-    run = KeptRun(
-        name=folder.name,
-        config=tomllib.loads(toml),
-        toml=toml,
-        about=about,
-        metrics=metrics,
-        last=last[chosen],
-        component=component[chosen],
-        policy=dict(np.load(folder / "policy.npz")) if (folder / "policy.npz").exists() else {},
-    )
-    return with_adaptations(run, folder)
+    policy = dict(np.load(folder / "policy.npz")) if (folder / "policy.npz").exists() else {}
+    return KeptRun(folder.name, toml, about, metrics, last[chosen], component[chosen], policy=policy)
+
+
+def read_metrics(path: Path) -> dict[str, Floats]:
+    """Read the metrics of a run, by their names of today."""
+    with path.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in rows[0] if name != "generation"]
+    return {RENAMED.get(name, name): np.array([float(row[name]) for row in rows]) for name in names}
 
 
 def with_adaptations(run: KeptRun, folder: Path) -> KeptRun:
     """Return a run with the adaptations that lie beside its folder, or with those that it has."""
-    found = {way: each for way in WAYS if (each := adaptation(folder, way))[0]}
-    if not found:
+    about: dict[str, Any] = {}
+    mutations, evaluations = {}, {}
+    for way in WAYS:
+        path = folder.parent / "adaptations" / f"{folder.name}-adapt-{way}.json"
+        found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if not found:  # `unpack` writes empty ones
+            continue
+        about[way] = {key: found[key] for key in found if "/" not in key and key not in ("config", "format")}
+        mutations[way] = np.array(found.get("mutations/fitness", []))
+        evaluations[way] = np.array(found.get("evaluations/fitness", []))
+        own = path.parent / f"{path.stem}-own" / "behaviors.npz"
+        if own.exists():
+            mutations[way] = np.load(own)["behavior"][:1, -1] * (1 if way == "right" else -1)
+    if not about:
         return run
-    about = {**run.about, "adaptations": {way: facts for way, (facts, *_) in found.items()}}
-    mutations, evaluations = ({way: each[place] for way, each in found.items()} for place in (1, 2))
-    return replace(run, about=about, mutations=mutations, evaluations=evaluations)
-
-
-def _table(path: Path) -> dict[str, Floats]:
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {RENAMED.get(name, name): np.array([float(row[name]) for row in rows]) for name in rows[0]}
-
-
-def adaptation(folder: Path, way: str) -> tuple[dict[str, Any], Floats, Floats]:
-    """Return what is known of an adaptation, the distances of all mutations, and those of the best one."""
-    name = folder.name
-    path = folder.parent / "adaptations" / f"{name}-adapt-{way}.json"
-    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    facts = {key: found[key] for key in found if "/" not in key and key not in ("config", "format")}
-    mutations, evaluations = (np.array(found.get(f"{name}/fitness", [])) for name in ("mutations", "evaluations"))
-    own = path.parent / f"{path.stem}-own" / "behaviors.npz"
-    if own.exists():
-        mutations = np.load(own)["behavior"][:1, -1] * (1 if way == "right" else -1)
-    return facts, mutations, evaluations
-
-
-def rounded(values: Floats, mantissa: int = POSITION) -> NDArray[np.float32]:
-    """Return float32 with few bits in the mantissa: gzip makes them small."""
-    bits = np.asarray(values, np.float32).view(np.uint32)
-    drop = 23 - mantissa
-    kept = (bits + np.uint32(1 << (drop - 1))) & np.uint32(0xFFFFFFFF << drop & 0xFFFFFFFF)
-    return np.where(np.isfinite(values), kept.view(np.float32), np.float32(np.nan)).astype(np.float32)
+    return replace(run, about={**run.about, "adaptations": about}, mutations=mutations, evaluations=evaluations)
 
 
 def padded(parts: Sequence[Any], sizes: Sequence[int], fill: float = math.nan, kind: Any = np.float64) -> Any:
@@ -139,56 +125,56 @@ def padded(parts: Sequence[Any], sizes: Sequence[int], fill: float = math.nan, k
     return whole
 
 
+def arrays_of(runs: Sequence[KeptRun]) -> dict[str, tuple[tuple[str, ...], NDArray[Any]]]:
+    """Return the arrays of a block, [run, ...], with the names of their other axes."""
+    found: dict[str, tuple[tuple[str, ...], NDArray[Any]]] = {}
+    generations = max(run.generations for run in runs)
+    for name in sorted({name for run in runs for name in run.metrics}):
+        values = padded([run.metrics.get(name, ()) for run in runs], [generations])
+        if name == CLOCK:  # from the first generation on, so that float32 has enough digits
+            values = values - values[:, :1]
+        found[name] = ("generation",), values.astype(np.float32)
+    individuals, axes = np.max([run.last.shape for run in runs], axis=0)
+    last = padded([run.last for run in runs], [individuals, axes], kind=np.float32)
+    component = padded([run.component for run in runs], [individuals], fill=-1, kind=np.int8)
+    found["last_position"] = ("individual", "axis"), last
+    found["last_component"] = ("individual",), component
+    if any(run.mutations for run in runs):
+        for name, size in ADAPTED.items():
+            parts = [padded([getattr(run, name).get(way, ()) for way in WAYS], [size]) for run in runs]
+            found[name] = ("direction", name.removesuffix("s")), padded(parts, [len(WAYS), size], kind=np.float32)
+    return found
+
+
 def write_block(path: Path, runs: Sequence[KeptRun], by_start: Mapping[str, Any] | None = None) -> None:
     """Write runs, and raw places of measurements by name, as one HDF5 file; the same runs give the same bytes."""
     runs = sorted(runs, key=lambda run: run.name)
-    sizes = {
-        "generation": max(run.generations for run in runs),
-        "individual": max(len(run.last) for run in runs),
-        "axis": max(run.last.shape[1] for run in runs),
-    }
-    if any(run.mutations for run in runs):
-        sizes |= {"direction": 2, "mutation": 40, "evaluation": 10}
+    arrays = arrays_of(runs)
+    sizes = {dim: size for dims, values in arrays.values() for dim, size in zip(dims, values.shape[1:], strict=True)}
     with replaced(path) as fresh, h5py.File(fresh, "w", track_order=False, libver=("v110", "v110")) as file:
         file.attrs["format"], file.attrs["format_version"] = "ees_mpi block of runs", 1
         file.attrs["description"] = (__doc__ or "").partition("\n")[0]
         _texts(file, "run", [run.name for run in runs]).make_scale("run")
-        for name, size in sizes.items():
-            if size:
-                file.create_dataset(name, data=np.arange(size)).make_scale(name)
-
-        def put(name: str, values: Any, *dims: str) -> None:
-            data = file.create_dataset(name, data=values, chunks=values.shape, track_times=False, **PACKED)
-            for place, dim in enumerate(dims):
+        for dim, size in sizes.items():
+            file.create_dataset(dim, data=np.arange(size)).make_scale(dim)
+        _texts(file, "config", [run.toml for run in runs]).dims[0].attach_scale(file["run"])
+        _texts(file, "about", [json.dumps(run.about) for run in runs]).dims[0].attach_scale(file["run"])
+        for name, (dims, values) in arrays.items():
+            data = _numbers(file, name, values)
+            for place, dim in enumerate(("run", *dims)):
                 data.dims[place].attach_scale(file[dim])
-
-        def fit(parts: Sequence[Any], *dims: str, **more: Any) -> Any:
-            return padded(parts, [sizes[dim] for dim in dims], **more)
-
-        for name in ("config", "about"):
-            texts = [run.toml if name == "config" else json.dumps(run.about) for run in runs]
-            _texts(file, name, texts).dims[0].attach_scale(file["run"])
-        for name in sorted({name for run in runs for name in run.metrics}):
-            values = fit([run.metrics.get(name, ()) for run in runs], "generation")
-            seconds = name == CLOCK  # from the first generation on
-            kept = (values - values[:, :1]).astype(np.float32) if seconds else rounded(values, METRIC)
-            put(name, kept, "run", "generation")
-        last = fit([run.last for run in runs], "individual", "axis")
-        put("last_position", rounded(last), "run", "individual", "axis")
-        component = fit([run.component for run in runs], "individual", fill=-1, kind=np.int8)
-        put("last_component", component, "run", "individual")
-        for name, each in (("mutation", "mutations"), ("evaluation", "evaluations")) if "mutation" in sizes else ():
-            numbers = [fit([getattr(run, each).get(way, ()) for way in WAYS], name) for run in runs]
-            put(each, fit(numbers, "direction", name, kind=np.float32), "run", "direction", name)
         for name, raw in sorted((by_start or {}).items()):
-            put(f"by_start/{name}", np.asarray(raw, np.float16))
-        for run in (run for run in runs if run.policy):
-            group = file.create_group(f"policies/{run.name}")
+            _numbers(file, f"by_start/{name}", np.asarray(raw, np.float16))
+        for run in runs:
             for name, array in run.policy.items():
                 if array.dtype.kind == "U":
-                    _texts(group, name, np.atleast_1d(array).tolist())
+                    _texts(file, f"policies/{run.name}/{name}", np.atleast_1d(array).tolist())
                 else:
-                    group.create_dataset(name, data=array, chunks=array.shape, track_times=False, **PACKED)
+                    _numbers(file, f"policies/{run.name}/{name}", array)
+
+
+def _numbers(file: h5py.File, name: str, values: Any) -> Any:
+    return file.create_dataset(name, data=values, chunks=values.shape, track_times=False, **PACKED)
 
 
 def _texts(file: h5py.File, name: str, texts: Sequence[str]) -> Any:
@@ -203,30 +189,18 @@ def read_block(path: Path) -> list[KeptRun]:
     with h5py.File(path) as file:
         arrays = {name: data[()] for name, data in file.items() if isinstance(data, h5py.Dataset)}
         policies = {name: _policy(group) for name, group in file.get("policies", {}).items()}
-    texts = {name: [each.decode() for each in arrays.pop(name)] for name in ("run", "config", "about")}
     found = []
-    for place, name in enumerate(texts["run"]):
-        about = json.loads(texts["about"][place])
-        last = arrays["last_position"][place].astype(np.float64)
-        last = last[:, np.isfinite(last).any(axis=0)]
-        there = arrays["last_component"][place] >= 0
-        numbers = {
-            key: {way: arrays[key][place, WAYS.index(way)].astype(np.float64) for way in about["adaptations"]}
-            for key in ("mutations", "evaluations")
-        }
-        found.append(
-            KeptRun(
-                name,
-                tomllib.loads(texts["config"][place]),
-                texts["config"][place],
-                about,
-                {key: arrays[key][place, : about["generations"]].astype(np.float64) for key in about["metrics"]},
-                last[there],
-                arrays["last_component"][place][there],
-                **numbers,
-                policy=policies.get(name, {}),
-            )
-        )
+    for place, name in enumerate(name.decode() for name in arrays["run"]):
+        toml, about = arrays["config"][place].decode(), json.loads(arrays["about"][place])
+        metrics = {key: arrays[key][place, : about["generations"]].astype(np.float64) for key in about["metrics"]}
+        last, component = arrays["last_position"][place].astype(np.float64), arrays["last_component"][place]
+        there, axes = component >= 0, np.isfinite(last).any(axis=0)
+        run = KeptRun(name, toml, about, metrics, last[there][:, axes], component[there], policy=policies.get(name, {}))
+        for number, way in enumerate(WAYS):
+            if way in about["adaptations"]:
+                run.mutations[way] = arrays["mutations"][place, number].astype(np.float64)
+                run.evaluations[way] = arrays["evaluations"][place, number].astype(np.float64)
+        found.append(run)
     return found
 
 

@@ -1,16 +1,22 @@
-"""numbers.csv: a row per run with its facts and every endpoint that a table, a claim or a sentence uses.
+"""numbers.csv, a row per run with its facts and every endpoint that a page uses; heritability.csv, of measurements.
 
-`rules` says whose rules a run follows: `text` (the paper's text: behaviours are whitened, L2 0.05, kernel of sd 1),
-`released` (the authors' program: ranks, L2 0.005, sd 0.707) or `other`, whose runs have the difference in their names:
-`whiten`, for example, is whitening with the released rules else. `robot` is cheetah or ant for the paper's robots,
-gymnasium-cheetah and gymnasium-ant for those of Gymnasium. `distance_90_99` is the mean over generations 90 to 99,
-`x_5` the mean x after 5 updates, `adapt` the mean distance over ten starts to the left and ten to the right,
-`adapt_best` that from the start of the training, `adapt_wrong` how many of the twenty end on the wrong side;
-`side_90_99` the smaller share of the two sides, beyond 5 units; `evenness_90_99` the smallest sum of distances of eight
-sectors over their mean; `directions_last` how many of 36 directions one of the 1,000 kept offspring has reached;
-`correlation_last` is that of x and y, of the kept offspring if the block has no other; `slower_last` the smaller of the
-mean distances of the two components of a mixture, of the kept offspring. The blocks have all metrics of every
-generation.
+    robot            of the paper: cheetah, ant; of Gymnasium: gymnasium-cheetah, gymnasium-ant
+    rules            text: the paper's text (behaviours are whitened, L2 0.05, kernel of sd 1); released: the authors'
+                     program (ranks, 0.005, 0.707); other: the run's name has the difference to the released ones
+    *_90_99          the mean over generations 90 to 99; *_last and *_last_10: the last generation, the last ten
+    x_5              the mean x after 5 updates
+    adapt            the mean distance over ten starts to the left and ten to the right; adapt_best: from the start of
+                     the training; adapt_wrong: how many of the twenty end on the wrong side
+    side             the smaller share of the two sides, beyond 5 units
+    evenness         the smallest sum of distances of eight sectors over their mean
+    directions_last  how many of 36 directions one of the 1,000 kept offspring has reached
+    correlation_last that of x and y, of the kept offspring if the block has no other
+    slower_last      the smaller of the mean distances of the two components of a mixture, of the kept offspring
+
+heritability.csv has a row per measurement (`measure --starts`) of a trained mean, from the raw places that a block
+keeps. Rows of older measurements, whose raw places are lost, stay as they are. `realised` is what mutations of selected
+mutations keep of the lead of these: response over selection. Some means were measured again (`NAME-again`) with other
+kernels, which round differently. The columns `twice_...` have how the variance of their places splits.
 """
 
 import csv
@@ -18,18 +24,25 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import WAYS, KeptRun, read_block
-from groups import Row
-from places import FAR, Floats, sectors
+from blocks import WAYS, KeptRun, read_block, read_by_start
+from groups import Row, read
+from places import FAR, measured, sectors, twice
 
+from ees_mpi.arrays import Floats
+from ees_mpi.spread import correlation
+
+NUMBERS, MEASURED = "numbers.csv", "heritability.csv"
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
-RULES = {("whiten", 0.05, 1.0): "text", ("ranks", 0.005, 0.7071): "released"}
+RULES = {
+    "text": {"normalization": "whiten", "bandwidth": 1.0, "l2": 0.05},
+    "released": {"normalization": "ranks", "bandwidth": 0.7071, "l2": 0.005},
+}
 WINDOW = slice(90, 100)  # generations of endpoints
 MEASURES = {  # column: metric
     "distance": "distance_mean",
@@ -49,11 +62,14 @@ SETTLED = 500  # the last generations of an interference run
 def facts(run: KeptRun) -> Row:
     """Return what a run is: robot, engine, rules, algorithm, sizes, seed, machine, date, digest."""
     task, population, about = run.config["task"], run.config["population"], run.about
-    start, machine = json.loads(about["started_from"] or "{}"), about["sessions"][0]["machine"]
     objective, optimizer = run.config.get("objective", {}), run.config.get("optimizer", {})
-    method = run.config.get("method") or start.get("method") if about["kind"] != "run" else run.config.get("method")
+    start, machine = json.loads(about["started_from"] or "{}"), about["sessions"][0]["machine"]
+    trained = about["kind"] == "run"
+    method = run.config.get("method") or ("" if trained else start.get("method"))
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
-    before = start.get("generation", 0) if algorithm == "MAML" and about["kind"] == "run" else 0  # its first half
+    generations = run.generations
+    if algorithm == "MAML" and trained:
+        generations += start.get("generation", 0)  # of its first half
     return {
         "run": run.name,
         "robot": robot_of(task),
@@ -62,7 +78,7 @@ def facts(run: KeptRun) -> Row:
         "algorithm": algorithm,
         "kind": kind_of(run.name, about["kind"], population),
         "seed": f"{run.config['run']['seed']}",
-        "generations": f"{before + run.generations}",
+        "generations": f"{generations}",
         "population": f"{population['size']}",
         "std": f"{population['std']:g}",
         "rollouts": f"{task.get('rollouts', 1)}",
@@ -100,14 +116,18 @@ def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
 
 
 def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, Any]) -> str:
-    """Return text, released or other."""
-    ranks, width = objective.get("normalization", "whiten"), round(objective.get("bandwidth", 1.0), 4)
-    for (their_ranks, their_l2, their_width), name in RULES.items():
-        same = algorithm in ("standard ES", "MAML") or ranks == their_ranks
-        same = same and (algorithm != "MaxEnt" or width == their_width)
-        same = same and (algorithm == "MAML" or optimizer.get("l2") == their_l2)
-        if same and optimizer.get("name", "adam") in ("adam", "trpo"):
-            return name
+    """Return text, released or other: whose settings a run has, of those that its algorithm uses."""
+    mine: dict[str, Any] = {}
+    if algorithm != "MAML":
+        mine["l2"] = optimizer.get("l2")
+    if algorithm in ("MaxVar", "MaxEnt"):
+        mine["normalization"] = objective.get("normalization", "whiten")
+    if algorithm == "MaxEnt":
+        mine["bandwidth"] = round(objective.get("bandwidth", 1.0), 4)
+    if optimizer.get("name", "adam") in ("adam", "trpo"):
+        for name, theirs in RULES.items():
+            if mine.items() <= theirs.items():
+                return name
     return "other"
 
 
@@ -135,12 +155,14 @@ def places(run: KeptRun) -> dict[str, float]:
         metrics["evenness"] = metrics["ring"] / (metrics["distance_mean"] * (1 - metrics["invalid_share"]))
         place = run.last[np.isfinite(run.last).all(axis=1)]
         found["directions_last"] = directions(place)
-        if "correlation" not in metrics and (place.std(axis=0) > 0).all():
-            found["correlation_last"] = np.corrcoef(place.T)[0, 1]
-    for name, values in ((name, metrics[metric]) for name, metric in MEASURES.items() if metric in metrics):
-        found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
-        if run.generations >= WINDOW.stop:
-            found[f"{name}_90_99"] = values[WINDOW].mean()
+        if "correlation" not in metrics:
+            found["correlation_last"] = correlation(place)
+    for name, metric in MEASURES.items():
+        if metric in metrics:
+            values = metrics[metric]
+            found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
+            if run.generations >= WINDOW.stop:
+                found[f"{name}_90_99"] = values[WINDOW].mean()
     if run.component.any():
         distance = np.linalg.norm(run.last, axis=1)
         found["slower_last"] = min(np.nanmean(distance[run.component == k]) for k in np.unique(run.component))
@@ -172,6 +194,13 @@ def seconds(run: KeptRun) -> float:
     return round(float(lengths.sum()), 1)
 
 
+def write(results: Path) -> Path:
+    """Write numbers.csv of a folder of blocks."""
+    path = results / NUMBERS
+    path.write_text(table(results.glob("*.h5")), encoding="utf-8")
+    return path
+
+
 def table(blocks: Iterable[Path]) -> str:
     """Return the text of numbers.csv, from the HDF5 files alone."""
     runs = [(path.stem, run) for path in sorted(blocks) for run in read_block(path)]
@@ -190,8 +219,39 @@ def as_csv(rows: Iterable[Row], columns: Iterable[str]) -> str:
     return file.getvalue()
 
 
-def write(results: Path) -> Path:
-    """Write numbers.csv of a folder of blocks."""
-    path = results / "numbers.csv"
-    path.write_text(table(results.glob("*.h5")), encoding="utf-8")
+def write_measured(results: Path) -> Path:
+    """Write heritability.csv: rows of all measurements that the blocks keep, and the older ones."""
+    path = results / MEASURED
+    rows = {(row["mean"], row["engine"]): row for row in (read(path) if path.exists() else [])}
+    raw: dict[str, Any] = {}
+    for block in sorted(results.glob("*.h5")):
+        places, runs = read_by_start(block), {run.name: run for run in read_block(block)}
+        raw |= places
+        for name, each in places.items():
+            row = row_of(name, each, runs)
+            rows[row["mean"], row["engine"]] = row
+    for name, first in sorted(raw.items()):
+        again = raw.get(name.replace("-starts", "-again-starts"))
+        if again is not None:
+            parts = {f"twice_{part}": f"{value:.6g}" for part, value in twice(first, again).items()}
+            rows[mean_of(name), "mujoco"] |= parts
+    columns = dict.fromkeys(key for row in rows.values() for key in row)
+    path.write_text(as_csv([row for _, row in sorted(rows.items())], columns), encoding="utf-8")
     return path
+
+
+def mean_of(measurement: str) -> str:
+    """Return the name of the trained mean that was measured."""
+    return measurement.removesuffix("-starts").removesuffix("-bullet")
+
+
+def row_of(name: str, raw: Any, runs: Mapping[str, KeptRun]) -> Row:
+    """Return the row of a measurement; `runs` has its run of `measure` or, without `realised`, the training."""
+    run = runs.get(name) or runs[mean_of(name)]
+    start = json.loads(run.about["started_from"] or "{}")
+    numbers = {"std": run.config["population"]["std"], **measured(raw)}
+    if second := start.get("second_generation"):
+        numbers["realised"] = sum(second[0]["response"]) / sum(second[0]["selection"])
+    digest = start["state_sha256"] if name in runs else run.about["state_sha256"]
+    facts = {"mean": mean_of(name), "engine": engine_of(run.config["task"]), "digest": digest}
+    return facts | {key: f"{value:.6g}" for key, value in numbers.items()}

@@ -1,4 +1,4 @@
-"""Groups of runs of numbers.csv: the arms of the paper, the runs that go on from them, and MAML."""
+"""Groups of runs of numbers.csv: the arms of the paper and of heritability, what goes on from them, and MAML."""
 
 import csv
 import math
@@ -6,8 +6,11 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 
+from plan import ARMS, arm_run
+
 Row = dict[str, str]
 Arms = dict[tuple[str, str, str], list[Row]]  # the runs by rules, robot and algorithm
+Networks = dict[str, list[Row]]  # measured ones by robot and arm of heritability, such as ant.four
 MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 RULES = {"text": "text's rules", "released": "released rules"}
 PLANNED = 20  # the first seed of the sixth plan
@@ -95,3 +98,26 @@ def seeding_runs(rows: Sequence[Row], whose: str) -> dict[str, list[Row]]:
 def mixture_runs(rows: Sequence[Row], kind: str) -> list[Row]:
     """Return the mixtures (of random networks, or a split one) on the ant, by the text's rules."""
     return select(rows, robot="ant", kind=kind, rules="text")
+
+
+def networks_of(rows: Iterable[Row], measured: Iterable[Row], engine: str = "mujoco") -> Networks:
+    """Return what is known of the networks of each arm of heritability, by seed: endpoints and the measurement."""
+    trained = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    means = {row["mean"]: row for row in measured if row["engine"] == engine}
+    found: Networks = {}
+    for robot, arms in ARMS.items():
+        for key, arm in arms.items():
+            networks = found[f"{robot}.{key}"] = []
+            for seed in arm["seeds"]:
+                row = means.get(f"{arm_run(robot, key)}-mujoco-seed{seed}")
+                if row:
+                    networks.append({**trained.get(row["digest"], {}), **row, "seed": f"{seed}"})
+    return found
+
+
+def by_words(arms: Networks, robot: str, keys: Sequence[str] = ()) -> Networks:
+    """Return the networks of a robot by the words that tables have for their arm; `keys`: these arms only."""
+    found: Networks = {}
+    for key in keys or ARMS[robot]:
+        found.setdefault(ARMS[robot][key]["shown"], []).extend(arms[f"{robot}.{key}"])
+    return found

@@ -3,15 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from groups import RULES, Row, column, number, select
-from heritability import Arms, by_words
+from groups import RULES, Networks, Row, by_words, column, number, select
 from rules import RING, has_ring
-
-INHERITED = {  # column of heritability.csv, and how its numbers are shown
-    "heritable variance": ("heritable", 0),
-    "share": ("heritable_share", 0, 100, " %"),
-    "passed on": ("realised", 0, 100, " %"),
-}
 
 
 def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -20,15 +13,20 @@ def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join((first, "|---" * len(head) + "|\n", *others))
 
 
-def spread(values: Sequence[float], digits: int = 1, scale: float = 1.0, unit: str = "") -> str:
+def spread(values: Sequence[float], digits: int = 0, unit: str = "") -> str:
     """Return the mean of some values, and their range; a dash if there are none."""
     if not values:
         return "-"
-    mean, low, high = (f"{scale * value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
+    mean, low, high = (f"{value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
     return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
 
 
-def bullet(rows: Sequence[Row], arms: Arms) -> str:
+def percent(values: Sequence[float]) -> str:
+    """Return the mean of some shares, and their range, in percent."""
+    return spread([100 * value for value in values], unit=" %")
+
+
+def bullet(rows: Sequence[Row], arms: Networks) -> str:
     """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, and sides or ring."""
     homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
     words = {run["digest"]: words for words, runs in by_words(arms, "ant").items() for run in runs}
@@ -60,16 +58,18 @@ def seeds_of(runs: Sequence[Row]) -> str:
     return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts)
 
 
-def arms(found: Arms, robot: str) -> str:
+def arms(found: Networks, robot: str) -> str:
     """Return all arms with their seeds: what 200 mutations keep from unseen starts, and the rings of the ant."""
-    table = []
+    head, table = [f"how the {robot} was trained", "seeds", "heritable variance", "share", "passed on"], []
+    if robot == "ant":
+        head += ["even rings", "even from other starts", "distance"]
     for words, runs in by_words(found, robot).items():
-        cells = [spread(column(runs, name), *how) for name, *how in INHERITED.values()]
+        cells = [words, seeds_of(runs), spread(column(runs, "heritable"))]
+        cells += [percent(column(runs, "heritable_share")), percent(column(runs, "realised"))]
         if robot == "ant":
             there = sum(has_ring(run, "_last_10") for run in runs)
             elsewhere = sum(each >= RING for each in column(runs, "ring"))
             cells += [f"{there} of {len(runs)}", f"{elsewhere} of {len(runs)}"]
-            cells += [spread(column(runs, "distance_last_10"), 0)]
-        table.append((words, seeds_of(runs), *cells))
-    more = ("even rings", "even from other starts", "distance") if robot == "ant" else ()
-    return lines((f"how the {robot} was trained", "seeds", *INHERITED, *more), table)
+            cells += [spread(column(runs, "distance_last_10"))]
+        table.append(cells)
+    return lines(head, table)

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.analysis.numbers.heritability import of_places
+from ees_mpi.arrays import Floats
+from ees_mpi.spread import variances
 
-Floats = NDArray[np.float64]
 EIGHT = 8  # sectors of the ring
 FAR = 5.0  # a mutation that ends nearer has no direction
 STEADY = 0.9  # least resultant length of the directions of a reliable mutation, over starts
@@ -64,21 +65,13 @@ def twice(first: Any, again: Any) -> dict[str, float]:
     """Split the variance of places [mutation, start, axis] that were computed twice, with another rounding.
 
     Returns the parts of `mutation`, of `start`, and of `both` together; and that of `chance`, which is not the same
-    the second time. Products of the two measurements have no chance in them, so all parts are unbiased.
+    the second time. A variance in which x y stands for x^2 has no chance in it, and 4 x y = (x + y)^2 - (x - y)^2.
     """
-    x = np.stack([np.asarray(first, np.float64), np.asarray(again, np.float64)])
-    x = x[:, np.isfinite(x).all(axis=(0, 2, 3))]
-    _, mutations, starts, _ = x.shape
-    x = x - x.mean(axis=(1, 2), keepdims=True)
-    by_mutation, by_start = x.mean(axis=2, keepdims=True), x.mean(axis=1, keepdims=True)
-    rest, freedom = x - by_mutation - by_start, (mutations - 1) * (starts - 1)
-    both = float(np.prod(rest, axis=0).sum() / freedom)
-    found = {
-        "mutation": float(np.prod(by_mutation, axis=0).sum() / (mutations - 1)) - both / starts,
-        "start": float(np.prod(by_start, axis=0).sum() / (starts - 1)) - both / mutations,
-        "both": both,
-        "chance": float((rest**2).sum() / 2 / freedom) - both,
-    }
+    x, y = np.asarray(first, np.float64), np.asarray(again, np.float64)
+    valid = np.isfinite(x + y).all(axis=(1, 2))
+    alike, apart = variances((x + y)[valid]), variances((x - y)[valid])
+    mutation, start, both = np.subtract(alike, apart) / 4
+    found = {"mutation": mutation, "start": start, "both": both, "chance": apart[2] / 2}
     return {name: part / sum(found.values()) for name, part in found.items()}
 
 

@@ -12,7 +12,7 @@ import argparse
 import shlex
 import sys
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,24 +28,22 @@ ARMS = WORK["heritability"]  # by robot
 
 def arm_run(robot: str, key: str) -> str:
     """Return the name of the runs of an arm, without engine and seed."""
-    return f"{robot}-maxent-authors" + (f"-{ARMS[robot][key].get('name', key)}" if key != "ranks" else "")
+    name = ARMS[robot][key].get("name", key)
+    return f"{robot}-maxent-authors" if key == "ranks" else f"{robot}-maxent-authors-{name}"
 
 
 def heritability() -> dict[str, Any]:
     """Return the arms as blocks of a plan."""
     found = {}
-    for robot, key, arm in ((robot, key, arm) for robot, arms in ARMS.items() for key, arm in arms.items()):
-        run = {"preset": f"{robot}-maxent-authors", "do": ["train", "measure"], **arm, "name": arm_run(robot, key)}
-        found[f"{robot}-{key}"] = [{"seeds": arm["seeds"], "runs": [run]}]
+    for robot, arms in ARMS.items():
+        usual = {"preset": f"{robot}-maxent-authors", "do": ["train", "measure"]}
+        for key, arm in arms.items():
+            run = {**usual, **arm, "name": arm_run(robot, key)}
+            found[f"{robot}-{key}"] = [{"seeds": arm["seeds"], "runs": [run]}]
     return found
 
 
 PLANS: dict[str, Any] = {"paper": WORK["paper"], "heritability": heritability()}
-
-
-def sets(*settings: str) -> list[str]:
-    """Return the words that set some keys."""
-    return [word for setting in settings for word in ("--set", setting)]
 
 
 @dataclass(frozen=True)
@@ -57,51 +55,52 @@ class Sizes:
     seeds: int = 12  # of those of each run, at most
     folder: Path = Path()
 
-    def replica(self, preset: str) -> list[str]:
-        """Return the words that run a preset in MuJoCo, if that is the engine."""
-        robot = preset and not preset.startswith("interference")
-        return sets("task.engine=mujoco") if robot and self.engine == "mujoco" else []
-
-    @cache  # noqa: B019  (the program ends soon)
-    def size(self, preset: str) -> list[str]:
-        """Return the words that shrink an experiment."""
-        if self.scale == 1 or not preset:
-            return []
-        whole = configs.load(preset, self.replica(preset)[1::2])
-        population = max(8 if whole.population.has_individuals else 2, int(whole.population.size * self.scale + 0.5))
-        generations = max(3, int(whole.run.generations * self.scale + 0.5))
-        return sets(f"run.generations={generations}", f"population.size={population + population % 2}")
-
-    def lines(self, groups: Sequence[dict[str, Any]]) -> Iterator[str]:
-        """Return the commands of a block: group by group, and inside a group seed by seed."""
-        for group in groups:
-            for seed in group["seeds"][: self.seeds]:
-                for run in group["runs"]:
-                    yield from (self.command(WORK["commands"][name], seed, run) for name in run.get("do", ["train"]))
-
-    def command(self, template: str, seed: int, run: dict[str, Any]) -> str:
-        """Return one command of a run: `template` with its words, its file and the settings of this scale."""
-        preset, settings = run.get("preset", ""), WORK["settings"]
-        facts = {"seed": seed, "mujoco": "-mujoco" * (self.engine == "mujoco"), "name": run.get("name", preset)}
-        facts["folder"] = "" if self.folder == Path() else f"{self.folder}/"
-        facts["run"] = "{name}{mujoco}-seed{seed}".format(**facts)
-        facts["file"] = "{folder}{run}".format(**facts)
-        more = " ".join(settings.get(word, word) for word in run.get("words", "").split())
-        several = {"{preset}": preset.split(), "{engine}": self.replica(preset), "{size}": self.size(preset)}
-        several |= {"{words}": more.split()}
-        words = [each for word in template.split() for each in several.get(word, [word])]
-        return shlex.join(word.format(**facts) for word in words)
-
 
 FULL = Sizes()
 
 
+def engine_of(preset: str, engine: str) -> list[str]:
+    """Return the settings that run a preset in this engine."""
+    robot = preset and not preset.startswith("interference")
+    return ["task.engine=mujoco"] if robot and engine == "mujoco" else []
+
+
+@cache
+def size_of(preset: str, engine: str, scale: float) -> list[str]:
+    """Return the settings that shrink an experiment."""
+    if scale == 1 or not preset:
+        return []
+    whole = configs.load(preset, engine_of(preset, engine))
+    population = max(8 if whole.population.has_individuals else 2, int(whole.population.size * scale + 0.5))
+    generations = max(3, int(whole.run.generations * scale + 0.5))
+    return [f"run.generations={generations}", f"population.size={population + population % 2}"]
+
+
+def command(template: str, seed: int, run: dict[str, Any], sizes: Sizes) -> str:
+    """Return one command of a run: `template` with the run's words in place of those in braces."""
+    preset = run.get("preset", "")
+    folder = "" if sizes.folder == Path() else shlex.quote(f"{sizes.folder}/")
+    mujoco = "-mujoco" if sizes.engine == "mujoco" else ""
+    name = run.get("name", preset)
+    words = {**WORK["settings"], "preset": preset, "seed": seed, "folder": folder, "mujoco": mujoco}
+    words["run"] = f"{name}{mujoco}-seed{seed}"
+    words["file"] = f"{folder}{words['run']}"
+    words["engine"] = " ".join(f"--set {each}" for each in engine_of(preset, sizes.engine))
+    words["size"] = " ".join(f"--set {each}" for each in size_of(preset, sizes.engine, sizes.scale))
+    words["words"] = run.get("words", "").format(**words)
+    return shlex.join(shlex.split(template.format(**words)))
+
+
 def blocks(plan: str, names: Sequence[str] = (), sizes: Sizes = FULL) -> list[str]:
-    """Return the commands of some blocks of a plan, or of all."""
-    known = PLANS[plan]
+    """Return the commands of some blocks of a plan, or of all: group by group, and inside a group seed by seed."""
+    known, lines = PLANS[plan], []
     if unknown := set(names) - set(known):
         raise ConfigError(f"expected blocks {', '.join(known)}, got {', '.join(sorted(unknown))}")
-    return [line for name in names or known for line in sizes.lines(known[name])]
+    for group in (group for name in names or known for group in known[name]):
+        for seed in group["seeds"][: sizes.seeds]:
+            for run in group["runs"]:
+                lines += [command(WORK["commands"][each], seed, run, sizes) for each in run.get("do", ["train"])]
+    return lines
 
 
 def main() -> int:

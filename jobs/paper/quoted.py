@@ -21,15 +21,12 @@ from itertools import product
 from pathlib import Path
 
 import groups as known
-import heritability
 import numpy as np
-from blocks import Floats, read_block
+from blocks import read_block
 from groups import MAXENT, MAXVAR, Row, column, number, select
 from rules import has_ring, mann_whitney, ratio
 
-from ees_mpi.generation import Outcomes
-from ees_mpi.ranks import Ranks
-from ees_mpi.strategy.objectives import OBJECTIVES
+from ees_mpi import maxent_weights, maxvar_weights
 
 Groups = Mapping[str, Sequence[Row]]
 WAYS = {"ranks": ("ranks", 0.5**0.5), "whiten": ("whiten", 1.0), "narrow": ("ranks", 0.1)}  # and the kernel of MaxEnt
@@ -37,11 +34,11 @@ WAYS = {"ranks": ("ranks", 0.5**0.5), "whiten": ("whiten", 1.0), "narrow": ("ran
 
 def groups_of(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Groups:
     """Return all groups of runs that a page may name."""
-    arms = heritability.arms_of(rows, measured)
+    arms = known.networks_of(rows, measured)
     found = {".".join(key): runs for key, runs in known.arms_of(rows).items()} | arms
-    found |= {f"bullet.{key}": runs for key, runs in heritability.arms_of(rows, measured, "bullet").items()}
-    every = [row for key, runs in arms.items() if key.startswith("ant.") for row in runs if row["rollouts"] == "1"]
-    found["ant.even"] = [row for row in every if has_ring(row)]
+    found |= {f"bullet.{key}": runs for key, runs in known.networks_of(rows, measured, "bullet").items()}
+    ants = [row for key, runs in arms.items() if key.startswith("ant.") for row in runs]
+    found["ant.even"] = [row for row in ants if row["rollouts"] == "1" and has_ring(row)]
     whitened = {row["digest"] for row in arms["ant.whiten"]}
     sampled = select(rows, kind="sample", engine="bullet")
     found["bullet.samples"] = [row for row in sampled if row["start_digest"] in whitened]
@@ -53,27 +50,23 @@ def groups_of(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Gr
     found |= {"MAML": known.maml_of(rows), "offspring.MAML": known.offspring_of(rows, "MAML")}
     for whose, name in product(known.RULES, (MAXVAR, MAXENT)):
         found[f"offspring.{whose}.{name}"] = known.offspring_of(rows, name, whose)
-    for robot, runs in (("cheetah", found["released.cheetah.MaxEnt"]), ("ant", arms["ant.ranks"])):
-        last = last_places(runs, results)
-        for way, how in WAYS.items():
-            weights = [correlation_of_weights(each, *how) for each in last]
-            found[f"weights.{robot}.{way}"] = [{"correlation": f"{value}"} for value in weights]
+    cheetahs, ants = found["released.cheetah.MaxEnt"], arms["ant.ranks"]
+    return found | weights("cheetah", cheetahs, results) | weights("ant", ants, results)
+
+
+def weights(robot: str, runs: Sequence[Row], results: Path) -> Groups:
+    """Return how the weights of MaxVar and MaxEnt correlate, in the last generation of each run, by three rules."""
+    blocks = {row["block"] for row in runs}
+    kept = {run.name: run for block in blocks for run in read_block(results / f"{block}.h5")}
+    found: dict[str, list[Row]] = {}
+    for row in runs:
+        last = kept[row["run"]].last
+        for way, (normalization, bandwidth) in WAYS.items():
+            maxvar = maxvar_weights(last, normalization=normalization)
+            maxent = maxent_weights(last, normalization=normalization, bandwidth=bandwidth)
+            correlation = np.corrcoef(maxvar, maxent)[0, 1]
+            found.setdefault(f"weights.{robot}.{way}", []).append({"correlation": f"{correlation}"})
     return found
-
-
-def last_places(runs: Sequence[Row], results: Path) -> list[Floats]:
-    """Return the last places [n, axes] of the mutations of some runs."""
-    kept = {run.name: run for block in {row["block"] for row in runs} for run in read_block(results / f"{block}.h5")}
-    return [kept[row["run"]].last for row in runs]
-
-
-def correlation_of_weights(last: Floats, normalization: str, bandwidth: float) -> float:
-    """Return how the weights correlate that MaxVar and MaxEnt give to mutations that end in these places."""
-    n = len(last)
-    outcomes = Outcomes(last, np.zeros(n), np.zeros(n, np.int64), np.ones(n, bool), np.zeros((0, 1)))
-    sections = [{"name": "maxvar"}, {"name": "maxent", "bandwidth": bandwidth}]
-    objectives = [OBJECTIVES.build({**each, "normalization": normalization}) for each in sections]
-    return float(np.corrcoef(*(each.weights(outcomes, {}, Ranks()) for each in objectives))[0, 1])
 
 
 def quoted(source: str, groups: Groups) -> float:

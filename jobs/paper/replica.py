@@ -1,19 +1,18 @@
 #!/usr/bin/env python3
 """Compare Bullet's robots with their replicas in MuJoCo: motion under the same torques, final positions.
 
-    jobs/paper/replica.py [--robots cheetah ant] [--policies POLICY.npz ...] [--count 100] [--steps 600]
+    jobs/paper/replica.py [--policies POLICY.npz ...] [--count 100]
 
-Prints the tables of `ees_mpi/docs/replica.md`. Final positions are those of random policies (std 0.02 around a random
-mean), and of offspring of each POLICY.npz, wherever it was trained; every individual walks in both engines, on the CPU.
-"between halves" compares two random halves of Bullet's individuals: differences of that size are chance. "Bullet and
-Bullet" compares two walks in Bullet whose first torques differ by 1e-6 of the largest, and "Bullet, changed" has all
-weights of the policies multiplied by 1 + 1e-6: so chaotic the motion is in Bullet itself.
+Prints the tables of `ees_mpi/docs/replica.md`, for the robots of the policies or for both. Final positions are those of
+random policies (std 0.02 around a random mean), and of offspring of each POLICY.npz, wherever it was trained; every
+individual walks in both engines, on the CPU. "between halves" compares two random halves of Bullet's individuals:
+differences of that size are chance. "Bullet and Bullet" compares two walks in Bullet whose first torques differ by 1e-6
+of the largest, and "Bullet, changed" has all weights of the policies multiplied by 1 + 1e-6: so chaotic the motion is
+in Bullet itself.
 """
 
 import argparse
-import json
 import tomllib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,25 +21,30 @@ import numpy as np
 from scipy.stats import ks_2samp
 
 from ees_mpi.arrays import Floats, Singles
+from ees_mpi.run.starting_point import read_policy
 from ees_mpi.tasks.bullet.world import pybullet
 from ees_mpi.tasks.paper_robots import Ant, Cheetah, PaperRobot
 
 ROBOTS: dict[str, type[PaperRobot]] = {"cheetah": Cheetah, "ant": Ant}
 STRENGTHS, SEQUENCES, SECOND = (0.1, 1.0), 30, 60  # of random torques: standard deviations, number, steps
 STD = 0.02
-ENGINES = ("bullet", "mujoco")
 CHANGE = np.float32(1 + 1e-6)  # of all weights of a policy, to see how chaotic Bullet is
 
 
 def task_of(robot: str, engine: str, steps: int = 600) -> PaperRobot:
     """Return the task of a robot in one engine, on the CPU."""
-    device = {"device": "cpu"} if engine == "mujoco" else {}
-    return ROBOTS[robot](engine=engine, steps=steps, **device)
+    device = "cpu" if engine == "mujoco" else None
+    return ROBOTS[robot](engine=engine, steps=steps, device=device)
+
+
+def walkers(robot: str, seed: int) -> tuple[Any, Any]:
+    """Return a robot that is controlled step by step, in Bullet and in MuJoCo."""
+    return task_of(robot, "bullet").walker(seed), task_of(robot, "mujoco").walker(seed)
 
 
 def show_motion(robot: str) -> None:
     """Print how far the engines drift apart under the same torques."""
-    bullet, replica = (task_of(robot, engine).walker(0) for engine in ENGINES)
+    bullet, replica = walkers(robot, 0)
     print(f"\n## {robot}: motion\n")
     print("| torques | before contact, rad | after 1 s | Bullet and Bullet | position, m |\n|---|---|---|---|---|")
     for strength in STRENGTHS:
@@ -84,46 +88,45 @@ class Source:
     name: str
     robot: str
     mean: Singles
-    observation_mean: Floats
-    observation_std: Floats
+    statistics: tuple[Floats, Floats]  # the mean and std of observations
     seed: int  # of the start
 
-
-def sources(robots: list[str], files: list[Path]) -> Iterator[Source]:
-    """Return a random mean for each robot, and the means of all files."""
-    for robot in robots:
-        task, size = task_of(robot, "bullet"), ROBOTS[robot].sizes[0]
-        mean = task.initial(np.random.default_rng(0))
-        yield Source("random", robot, mean, np.zeros(size), np.ones(size), 0)
-    for file in files:
-        with np.load(file) as arrays:
-            config, about = tomllib.loads(str(arrays["config"])), json.loads(str(arrays["about"]))
-            mean = np.concatenate([arrays[name].ravel() for name in arrays["layers"]])
-            scale = arrays["observation_mean"].astype(float), arrays["observation_std"].astype(float)
-        engine = config["task"].get("engine", "bullet")
-        name = f"{file.parent.name} (trained in {engine}, generation {about['generation']})"
-        if config["task"]["name"] in robots:
-            yield Source(name, config["task"]["name"], mean, *scale, config["run"]["seed"])
+    def child(self, generator: np.random.Generator) -> Singles:
+        """Return a mutation of the mean."""
+        return self.mean + np.float32(STD) * generator.standard_normal(self.mean.size, np.float32)
 
 
-def walk(source: Source, count: int, steps: int, seed: int) -> list[Floats]:
+def random_source(robot: str) -> Source:
+    """Return a random mean of a robot."""
+    size = ROBOTS[robot].sizes[0]
+    mean = task_of(robot, "bullet").initial(np.random.default_rng(0))
+    return Source("random", robot, mean, (np.zeros(size), np.ones(size)), 0)
+
+
+def source_of(file: Path) -> Source:
+    """Return the mean of a policy that ees-mpi has exported."""
+    policy = read_policy(file)
+    config = tomllib.loads(policy.config)
+    engine = config["task"].get("engine", "bullet")
+    name = f"{file.parent.name} (trained in {engine}, generation {policy.about['generation']})"
+    return Source(name, config["task"]["name"], policy.mean[0], policy.statistics, config["run"]["seed"])
+
+
+def walk(source: Source, count: int, seed: int, steps: int = 600) -> list[Floats]:
     """Return final positions of the same offspring in Bullet, in the replica, and in Bullet with changed weights."""
     found = []
     for engine, factor in (("bullet", 1), ("mujoco", 1), ("bullet", CHANGE)):
-        rollouts, places = task_of(source.robot, engine, steps).open(source.seed), []
-        generator = np.random.default_rng(seed)
-        for index in range(count):
-            child = source.mean + np.float32(STD) * generator.standard_normal(source.mean.size, np.float32)
-            outcome = rollouts.evaluate(index, child * factor, source.observation_mean, source.observation_std, False)
-            places.append(outcome.behavior)
+        rollouts, generator = task_of(source.robot, engine, steps).open(source.seed), np.random.default_rng(seed)
+        children = (source.child(generator) * factor for _ in range(count))
+        outcomes = [rollouts.evaluate(k, child, *source.statistics, False) for k, child in enumerate(children)]
         rollouts.close()
-        found.append(np.array(places))
+        found.append(np.array([outcome.behavior for outcome in outcomes]))
     return found
 
 
 def put(bullet: Any, replica: Any) -> None:
     """Give the replica the present state of the robot in Bullet."""
-    robot, data, rules = bullet.robot, replica.data, replica.plant.rules
+    robot, data, rules = bullet.robot, replica.data, replica.robot_model.rules
     body, client = robot._body, robot._client
     roots = (0, 1, 2) if rules.planar else ()
     states = np.array([state[:2] for state in pybullet.getJointStates(body, (*roots, *robot._joints), client)])
@@ -140,11 +143,11 @@ def put(bullet: Any, replica: Any) -> None:
 
 def show_steps(source: Source, walks: int = 6, steps: int = 300) -> None:
     """Print how far the engines are apart after one action from the same state, along walks of offspring in Bullet."""
-    bullet, replica = (task_of(source.robot, engine).walker(source.seed) for engine in ENGINES)
+    bullet, replica = walkers(source.robot, source.seed)
     network, generator, apart = task_of(source.robot, "bullet").network(), np.random.default_rng(11), []
-    network.normalise(source.observation_mean, source.observation_std)
+    network.normalise(*source.statistics)
     for _ in range(walks):
-        network.load(source.mean + np.float32(STD) * generator.standard_normal(source.mean.size, np.float32))
+        network.load(source.child(generator))
         observation = bullet.reset()
         replica.reset()
         for _ in range(steps):
@@ -168,9 +171,12 @@ def show_positions(source: Source, *positions: Floats) -> None:
     """Print statistics of the final positions in Bullet, in the replica, and in Bullet with changed weights."""
     print(f"\n## {source.robot}: offspring of {source.name}, {len(positions[0])} individuals\n")
     print("| | mean | sd | KS to Bullet | correlation |\n|---|---|---|---|---|")
-    views = {"x": 0} if positions[0].shape[1] == 1 else {"x": 0, "y": 1, "distance": None}
-    for name, axis in views.items():
-        samples = [np.linalg.norm(each, axis=1) if axis is None else each[:, axis] for each in positions]
+    if positions[0].shape[1] == 1:
+        views = {"x": [each[:, 0] for each in positions]}
+    else:
+        views = {"x": [each[:, 0] for each in positions], "y": [each[:, 1] for each in positions]}
+        views["distance"] = [np.linalg.norm(each, axis=1) for each in positions]
+    for name, samples in views.items():
         for engine, sample in zip(("Bullet", "replica", "Bullet, changed"), samples, strict=True):
             gap, alike = f"{halves(sample):.2f} between halves", ""
             if engine != "Bullet":
@@ -182,16 +188,16 @@ def show_positions(source: Source, *positions: Floats) -> None:
 def main() -> None:
     """Print all tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=list(ROBOTS))
     parser.add_argument("--policies", nargs="*", type=Path, default=[])
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--count", type=int, default=100, help="of the offspring")
     parser.add_argument("--seed", type=int, default=7, help="of the offspring")
     wanted = parser.parse_args()
-    for robot in wanted.robots:
+    trained = [source_of(file) for file in wanted.policies]
+    robots = list(dict.fromkeys(source.robot for source in trained)) or list(ROBOTS)
+    for robot in robots:
         show_motion(robot)
-    for source in sources(wanted.robots, wanted.policies):
-        show_positions(source, *walk(source, wanted.count, wanted.steps, wanted.seed))
+    for source in [random_source(robot) for robot in robots] + trained:
+        show_positions(source, *walk(source, wanted.count, wanted.seed))
         show_steps(source)
 
 

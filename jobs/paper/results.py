@@ -24,11 +24,11 @@ from typing import Any
 import claims
 import endpoints
 import groups
-import heritability
 import numpy as np
 import page_tables as tables
 import tomli_w
 from blocks import read_block, read_by_start, read_folder, with_adaptations, write_block
+from quoted import groups_of, quoted
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -55,18 +55,17 @@ def readable(policy: Mapping[str, Any]) -> dict[str, Any]:
 def pack(folders: Sequence[Path], results: Path) -> None:
     """Add the runs of each folder to the block of its name, with the trained means that lie there."""
     for folder in folders:
-        runs = [read_folder(path.parent) for path in sorted(folder.glob("*/run.json"))]
-        runs = [replace(run, policy=readable(run.policy)) for run in runs]
-        if not runs:
+        found = [read_folder(path.parent) for path in sorted(folder.glob("*/run.json"))]
+        if not found:
             raise ConfigError(f"{folder}: expected folders of small files with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
         kept = {run.name: run for run in (read_block(path) if path.exists() else [])}
-        for run in runs:
-            same = run.name in kept and run.about["state_sha256"] == kept[run.name].about["state_sha256"]
-            kept[run.name] = replace(run, policy=run.policy or (kept[run.name].policy if same else {}))
-        for run in [run for run in kept.values() if run.about["kind"] == "run"]:
-            kept[run.name] = with_adaptations(run, folder / run.name)
-        runs = [*kept.values()]
+        for run in found:
+            policy, before = readable(run.policy), kept.get(run.name)
+            if not policy and before and before.about["state_sha256"] == run.about["state_sha256"]:
+                policy = before.policy
+            kept[run.name] = replace(run, policy=policy)
+        runs = [with_adaptations(run, folder / run.name) for run in kept.values()]
         by_start = read_by_start(path) if path.exists() else {}
         by_start |= {raw.parent.name: np.load(raw)["by_start"] for raw in folder.glob("*/by_start.npz")}
         write_block(path, runs, by_start)
@@ -88,29 +87,21 @@ def unpack(block: Path, out: Path) -> None:
 
 def read() -> tuple[list[groups.Row], list[groups.Row]]:
     """Return the rows of numbers.csv and of heritability.csv."""
-    return groups.read(RESULTS / "numbers.csv"), groups.read(RESULTS / "heritability.csv")
+    return groups.read(RESULTS / endpoints.NUMBERS), groups.read(RESULTS / endpoints.MEASURED)
 
 
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
     rows, measured = read()
-    arms = heritability.arms_of(rows, measured)
+    arms = groups.networks_of(rows, measured)
     return {
-        "results.md": {
-            "claims": claims.table(rows),
-            "bullet": tables.bullet(rows, arms),
-        },
-        "heritability.md": {
-            "ants": tables.arms(arms, "ant"),
-            "cheetahs": tables.arms(arms, "cheetah"),
-        },
+        "results.md": {"claims": claims.table(rows), "bullet": tables.bullet(rows, arms)},
+        "heritability.md": {"ants": tables.arms(arms, "ant"), "cheetahs": tables.arms(arms, "cheetah")},
     }
 
 
 def sources(text: str) -> dict[str, float]:
     """Return the numbers that a text quotes, by the source that stands behind each."""
-    from quoted import groups_of, quoted
-
     known = groups_of(*read(), RESULTS)
     return {name: quoted(name, known) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
 
@@ -129,14 +120,14 @@ def update() -> None:
     """Write everything that is made from the blocks: numbers.csv, heritability.csv, figures, tables."""
     from results_figures import draw
 
-    print(endpoints.write(RESULTS), heritability.write(RESULTS), *draw(RESULTS, RESULTS / "figures"), sep="\n")
+    print(endpoints.write(RESULTS), endpoints.write_measured(RESULTS), *draw(RESULTS, RESULTS / "figures"), sep="\n")
     for name, made in pages().items():
         path = DOCS / name
         path.write_text(fill(path.read_text(encoding="utf-8"), made), encoding="utf-8")
         print(path)
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main() -> None:
     """Run one of the commands."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -147,7 +138,7 @@ def main(words: Sequence[str] | None = None) -> int:
     each.add_argument("folder", type=Path)
     commands.add_parser("update", help="write numbers.csv, heritability.csv, figures and the tables of the docs")
     commands.add_parser("quoted", help="print the numbers that pages quote, by source")
-    given = parser.parse_args(words)
+    given = parser.parse_args()
     match given.command:
         case "pack":
             pack(given.folders, RESULTS)
@@ -158,11 +149,10 @@ def main(words: Sequence[str] | None = None) -> int:
             print(*(f"{value:<12.6g} {name}" for name, value in sources(text).items()), sep="\n")
         case "update":
             update()
-    return 0
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        main()
     except (EesError, OSError) as error:
         sys.exit(f"results.py: {error}")

@@ -8,9 +8,19 @@ from typing import Any
 import numpy as np
 from blocks import Floats, KeptRun, read_block
 from endpoints import DIRECTIONS, directions
-from groups import RULES, Row, adapted, arms_of, column, mixture_runs, read, seeding_runs, select
-from heritability import arms_of as networks_of
-from heritability import by_words
+from groups import (
+    RULES,
+    Row,
+    adapted,
+    arms_of,
+    by_words,
+    column,
+    mixture_runs,
+    networks_of,
+    read,
+    seeding_runs,
+    select,
+)
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ees_mpi.machine import fingerprint
+
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "paper"))
 
@@ -198,15 +200,12 @@ def collect(folders: list[Path]) -> dict[str, Any]:
     for path in (path for folder in folders for path in sorted(folder.glob("*.json"))):
         piece, name = path.stem[:-2].split("-", 1)
         parts[piece].setdefault(name, []).append(json.loads(path.read_text()))
-    cpu = next(
-        (line.split(": ")[1] for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine()
-    )
     packages = {"ees_mpi-maxent": "ees_mpi", **{name: ROWS[name].split(" (")[0] for name in PEERS}}
     versions = [
         f"{package} {agreed([run['version'] for part in parts.values() for run in part.get(name, [])])}"
         for name, package in packages.items()
     ]
-    machine = f"{cpu.strip()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    machine = f"{fingerprint()['cpu']}, {os.cpu_count()} cores, Python {platform.python_version()}"
     return {"machine": machine, "versions": versions, "parts": parts}
 
 

@@ -20,9 +20,10 @@ Each mean is a Strategy: it has its own moments and its own number of steps. All
 from contextlib import ExitStack
 
 import numpy as np
-from robots import NOISE, load, options, ranked, save, task_of
+from robots import NOISE, load, options, save, task_of
 
 import ees_mpi
+from ees_mpi.generation import centred_ranks
 
 ROUNDING = 1e-12  # of ranks, which are up to 0.5
 
@@ -56,7 +57,7 @@ class Search:
         """Return the weights [N] of behaviours [N, B] and fitnesses [N]; failed rollouts have 0."""
         valid = np.isfinite(fitness) & np.isfinite(behavior).all(axis=1)
         novel = novelty(behavior[valid], self.archive, self.neighbors)
-        both = self.share * ranked(fitness[valid]) + (1 - self.share) * ranked(novel)
+        both = self.share * centred_ranks(fitness[valid]) + (1 - self.share) * centred_ranks(novel)
         both[np.abs(both) < ROUNDING] = 0.0  # fitness and novelty may cancel
         weights = np.zeros(len(fitness))
         weights[valid] = both / max(valid.sum(), 1)

@@ -18,9 +18,10 @@ differs: they break ties by index; here equal pairs (f, e) are one point of a fr
 from bisect import bisect_right
 
 import numpy as np
-from robots import NOISE, load, options, ranked, save, task_of
+from robots import NOISE, load, options, save, task_of
 
 import ees_mpi
+from ees_mpi.generation import centred_ranks
 
 
 def weights_of(behavior, fitness):
@@ -30,7 +31,7 @@ def weights_of(behavior, fitness):
     if not valid.any():
         return weights
     evolvability = np.square(behavior[valid] - behavior[valid].mean(axis=0)).sum(axis=1)
-    weights[valid] = ranked(places(np.stack([fitness[valid], evolvability], axis=1))) / valid.sum()
+    weights[valid] = centred_ranks(places(np.stack([fitness[valid], evolvability], axis=1))) / valid.sum()
     return weights
 
 

@@ -99,9 +99,3 @@ def load(path, strategies):
         for k, es in enumerate(strategies):
             es.state = {key.partition("/")[2]: file[key] for key in file if key.startswith(f"{k}/")}
         return {key.partition("/")[2]: file[key] for key in file if key.startswith("memory/")}
-
-
-def ranked(values):
-    """Return ranks [N] from -0.5 (lowest) to 0.5 (highest); equal values share their mean rank."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
-    return ((np.cumsum(count) - (count + 1) / 2) / max(len(values) - 1, 1) - 0.5 * (len(values) > 1))[place]
