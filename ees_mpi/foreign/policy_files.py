@@ -27,7 +27,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.foreign import array_files
 from ees_mpi.foreign.array_files import NPZ, SB3, TORCH, Named, as_arrays
-from ees_mpi.policies import CLIP
+from ees_mpi.policies import ACTIVATIONS, CLIP
 from ees_mpi.registry import convert, flat, part_settings
 from ees_mpi.registry.plugins import calling, imported
 from ees_mpi.registry.toml import tables
@@ -234,8 +234,8 @@ def fitted(config: Config, policy: ForeignPolicy) -> Config:
     changes = {name: value for name, value in wanted.items() if name in fields}
     names = changes.get("activation", ())
     for name in [names] if isinstance(names, str) else names:
-        if name not in task.activations:
-            known = ", ".join(task.activations)
+        if name not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
             raise ConfigError(f"{policy.source}: expected the activations {known}; got {name}: {OTHER}")
     fitting = convert({**part_settings(task), **changes}, type(task), "task") if changes else task
     if policy.layers and fitting.layers and not plugin and policy.layers != tuple(fitting.layers):

@@ -265,9 +265,9 @@ class Task(Part, frozen=True):
     def walkable(self) -> bool:  # whether `walker` returns a robot that is controlled step by step
         return False
 
-    def walker(self, seed: int) -> Walker | None:
-        """Return a robot that is controlled step by step; None unless the task is walkable."""
-        return None
+    def walker(self, seed: int) -> Walker:
+        """Return a robot that is controlled step by step, of a walkable task."""
+        raise NotImplementedError
 
 
 def place_numbers(axes: int | None, numbers: int) -> int:

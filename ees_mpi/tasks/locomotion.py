@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -18,7 +18,6 @@ from ees_mpi.arrays import Floats, Singles
 from ees_mpi.errors import ConfigError, EesError, PluginError, located
 from ees_mpi.generation import Outcome
 from ees_mpi.policies import (
-    ACTIVATIONS,
     CLIP,
     HIDDEN,
     MLP,
@@ -85,8 +84,6 @@ class Walked:
 
 class PolicyTask(Task, frozen=True):
     """A task whose individuals are the weights of a network from observations to actions: ours, or `policy`."""
-
-    activations: ClassVar[tuple[str, ...]] = tuple(ACTIVATIONS)
 
     hidden: Annotated[tuple[Count, ...], key("The sizes of the hidden layers of our network.", "neurons")] = HIDDEN
     activation: Annotated[
@@ -260,7 +257,6 @@ class WalkingTask(PolicyTask, frozen=True):
         super().check()
 
     def walker(self, seed: int) -> Any:
-        """Return the robot on the CPU, controlled step by step."""
         return self._engine().walker(self.start_seed(seed))
 
     def open(self, seed: int) -> "RobotRollouts":
@@ -274,7 +270,6 @@ class WalkingTask(PolicyTask, frozen=True):
         return self._engine().lacks_for_gpu()
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts:
-        """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
 
     def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> Any:

@@ -97,11 +97,11 @@ class CustomTask(OwnCode, frozen=True, kw_only=True):
         return "" if hasattr(self.task, "open_batches") else f"{self.function} has no open_batches"
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts:
-        """Return the user's batch evaluator."""
         return OwnBatches(self.task.open_batches(self.start_seed(seed), noise, wanted, antithetic, say), self.own_code)
 
-    def walker(self, seed: int) -> Walker | None:
-        return Guard(self.task.walker(self.start_seed(seed)), self.own_code) if self.walkable else None
+    def walker(self, seed: int) -> Walker:
+        walker: Any = Guard(self.task.walker(self.start_seed(seed)), self.own_code)
+        return walker
 
     def film(self, seed: int, view: View) -> Drawable | Limbed | None:
         """Return the user's evaluator that can be filmed, if the task has `film`."""
@@ -224,7 +224,7 @@ class OneByOne:
     gives_fitness = False  # whether the function returned one, the last time
 
     def __init__(self, task: Function, seed: int):
-        self._task, self._call, self._named = task, function(task.function, KEY), {"seed": seed}
+        self._task, self._call = task, function(task.function, KEY)
         try:
             self.takes_seed = "seed" in inspect.signature(self._call).parameters
         except ValueError:  # it is not written in Python

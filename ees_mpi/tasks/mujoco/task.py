@@ -67,7 +67,6 @@ class Mujoco(WalkingTask, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return the name of the robot, or of the user's file."""
         return f"MuJoCo {self.model}"
 
     @property
@@ -162,7 +161,6 @@ class OneStateRobot:
         return np.concatenate((self._qpos[self._robot_model.kept], self._qvel), dtype=np.float32, casting="same_kind")
 
     def position(self) -> list[float]:
-        """Return the position of the root body."""
         return self._root.tolist()
 
 
