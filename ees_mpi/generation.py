@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.arrays import Arrays, Floats, Normalization, Singles, digest
-from ees_mpi.errors import PluginError, TaskError
+from ees_mpi.errors import PluginError
 from ees_mpi.ranks import Ranks
 
 MAX_BEHAVIOR = 1e100  # absolute value of a behaviour: the square of a larger one may overflow
@@ -291,9 +291,6 @@ def mean_outcome(rollouts: Sequence[Outcome]) -> Outcome:
     first = rollouts[0]
     if len(rollouts) == 1:
         return first
-    sizes = {len(rollout.behavior) for rollout in rollouts}
-    if len(sizes) > 1:
-        raise TaskError(f"individual {first.index}: expected behaviours of one length, got {sorted(sizes)} numbers")
     by_start = np.array([rollout.behavior for rollout in rollouts], np.float64)
     behavior = mean_behavior(by_start)
     with np.errstate(invalid="ignore"):

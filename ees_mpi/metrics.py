@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ees_mpi import spread
 from ees_mpi.arrays import Bandwidth, Floats
-from ees_mpi.generation import OWN as OWN
 from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.spread import Scale

@@ -89,7 +89,7 @@ class Run(Reader):
 
     def metric(self, name: str, generation: Any = slice(None)) -> "NDArray[Any]":
         """Return a logged metric, or the value of an objective of the user, of all generations or of one."""
-        from ees_mpi.metrics import OWN
+        from ees_mpi.generation import OWN
 
         own = self.metric_settings.own_names
         return self[OWN][generation][..., own.index(name)] if name in own else np.asarray(self[name][generation])
