@@ -57,13 +57,11 @@ class State:
 
     @classmethod
     def from_arrays(cls, named: Arrays) -> "State":
-        """Return the state that has these named arrays."""
         learned = {name: named[name] for name in named if "/" not in name}
         generation, observations = int(learned.pop("generation")), learned.pop("observations")
         return cls(generation, learned, _below("moments/", named), observations, _below("memory/", named))
 
     def digest(self) -> bytes:
-        """Return a digest of every bit of the state."""
         return digest(self.arrays())
 
 

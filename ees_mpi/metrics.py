@@ -61,7 +61,6 @@ class Settings:
 
     @cached_property
     def fitting(self) -> dict[str, "Metric"]:
-        """The metrics that a run has."""
         return {name: metric for name, metric in METRICS.items() if not metric.lacks(self)}
 
     @cached_property
@@ -155,7 +154,6 @@ class Sample:
         return float((self.far & (self.place[:, 0] > 0)).mean())
 
     def at(self, index: NDArray[np.int64]) -> "Sample":
-        """Return some of the individuals."""
         outcomes = self.outcomes.at(np.flatnonzero(self.outcomes.valid)[index])
         return replace(self, outcomes=outcomes, parent=self.parent[index])
 

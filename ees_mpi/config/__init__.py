@@ -106,12 +106,10 @@ class Config:
 
     @property
     def task_name(self) -> str:
-        """The registered name of the task."""
         return TASKS.name_of(self.task)
 
     @property
     def population_name(self) -> str:
-        """The registered name of the population."""
         return POPULATIONS.name_of(self.population)
 
     @property
@@ -151,7 +149,6 @@ class Config:
         return sections
 
     def to_toml(self) -> str:
-        """Return the whole config as TOML text."""
         import tomli_w
 
         return tomli_w.dumps(self.sections())
@@ -257,7 +254,6 @@ def rank_bytes(config: Config) -> dict[str, int]:
 
 
 def preset_names() -> list[str]:
-    """Return the names of all presets."""
     return sorted(file.stem for file in PRESETS.glob("*.toml"))
 
 

@@ -149,11 +149,9 @@ class Task(Part, frozen=True):
         raise NotImplementedError
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        """Draw the first mean [D]."""
         raise NotImplementedError
 
     def open(self, seed: int) -> Rollouts:
-        """Return an evaluator for this rank; `seed`: the run's."""
         raise NotImplementedError
 
     # The rollouts of an individual and their starts: `strategy.evolution`, `run.evaluators`, `run.determinism`.

@@ -37,6 +37,8 @@ from ees_mpi.tasks.base import BatchRollouts, Say, Task, View
 FASTEST = 75.0  # m/s, from one action to the next
 FASTEST_COORDINATE = 3000.0  # m/s or rad/s, of a joint
 POLICY = "task.policy"
+# Keys that say which function a network is of its parameters, and their defaults.
+NETWORK = {"policy": None, "activation": "tanh", "action_scale": (), "action_shift": (), "observation_clip": CLIP}
 SIDES = {"right": 0.0, "left": 180.0, "up": 90.0, "down": -90.0}  # degrees
 
 
@@ -116,8 +118,7 @@ class PolicyTask(Task, frozen=True):
     @property
     def unlike_gpu(self) -> str:
         """Return the setting by which the network is not that of GPUs and MAML, as TOML; empty: there is none."""
-        usual = {"policy": None, "activation": "tanh", "action_scale": (), "action_shift": (), "observation_clip": CLIP}
-        changed = (name for name, value in usual.items() if getattr(self, name) != value)
+        changed = (name for name, value in NETWORK.items() if getattr(self, name) != value)
         return next((f"task.{name} = {json.dumps(getattr(self, name))}" for name in changed), "")
 
     @property
@@ -148,7 +149,6 @@ class PolicyTask(Task, frozen=True):
         return self.network().initial(generator)
 
     def network(self) -> Policy:
-        """Return the network that evaluates individuals."""
         if self.policy:
             settings = self.policy_settings or {}
             return OwnPolicy(self.policy, self.layers[0], self.layers[-1], settings, self.observation_clip)
@@ -157,8 +157,8 @@ class PolicyTask(Task, frozen=True):
     def check(self) -> None:
         """Raise a ConfigError if the user's own network cannot act, or if settings do not fit the network."""
         if self.policy:
-            for name, usual in (("activation", "tanh"), ("action_scale", ()), ("action_shift", ())):
-                if getattr(self, name) != usual:
+            for name in ("activation", "action_scale", "action_shift"):
+                if getattr(self, name) != NETWORK[name]:
                     raise ConfigError(f"task.{name}: task.policy replaces the network that it belongs to; leave it out")
             network = self.network()
             network.load(network.initial(np.random.default_rng(0)))
@@ -333,7 +333,6 @@ class Rollouts:
         return length, places, places[-1] if length in marks else tuple(robot.position)
 
     def reseed(self, seed: int) -> None:
-        """Begin all further rollouts at the start of this seed."""
         self._robot.reseed(seed)
 
     def place(self) -> tuple[float, ...]:

@@ -71,7 +71,6 @@ class CustomTask(OwnCode, frozen=True, kw_only=True):
 
     @property
     def task(self) -> Any:
-        """Return the user's task, which is made once."""
         return make_once(self.function, KEY, "parameters behavior_dim initial open", self.settings)
 
     parameters = member("parameters", int)
@@ -238,7 +237,6 @@ class OneByOne:
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
-        """Evaluate one individual."""
         return self._outcomes([index], parameters, (self._task.behavior_dim,))[0]
 
     def _outcomes(self, index: Sequence[int], parameters: Singles, shape: tuple[int, ...]) -> list[Outcome]:

@@ -48,7 +48,6 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
         return observation, self._reward(action), done, False, self._info()
 
     def close(self) -> None:
-        """Release the physics client."""
         self.robot.close()
 
     def _reward(self, action: NDArray[Any]) -> float:

@@ -275,7 +275,6 @@ class BulletEngine:
         return BulletWalker(self._task, seed)
 
     def lacks_for_gpu(self) -> str:
-        """Return the reason why Bullet does not run on a GPU."""
         return 'engine "bullet" runs on CPUs only'
 
 
@@ -296,7 +295,6 @@ class BulletWalker:
 
     @property
     def finite(self) -> bool:
-        """Return whether the physics is finite."""
         return self.robot.finite
 
     def reseed(self, seed: int) -> None:
