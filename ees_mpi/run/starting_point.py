@@ -191,8 +191,6 @@ def read(run: Run, generation: int | None) -> StartingPoint:
             raise ConfigError(f"generation {generation}: {run.path} has 0 to {last}")
         digest = run["state_sha256"][generation - 1].decode() if generation else ""
         learned, sums = run.learned(generation), run.observation_sums(generation)
-        if not np.isfinite(learned["mean"]).all():
-            raise RunFileError(f"{run.path} is damaged: its mean of generation {generation} is not finite")
     if is_study(run) and last:  # of any policy: those of other programs have no least std
         acted = run.observation_statistics(min(generation, last - 1))[1]
         ours = mean_std(sums)[1]

@@ -265,7 +265,7 @@ class Task(Part, frozen=True):
 
     def walker(self, seed: int) -> Walker:
         """Return a robot that is controlled step by step, of a walkable task."""
-        raise NotImplementedError
+        raise TypeError(f"{self.label} is not walkable")
 
 
 def place_numbers(axes: int | None, numbers: int) -> int:

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.arrays import Floats
-from ees_mpi.errors import ConfigError
 from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
@@ -48,12 +47,8 @@ class Blend(Objective, frozen=True):
             share = section.get("share")
             if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share < float("inf"):
                 raise ValueError(f"objective.parts[{number}].share: expected a number >= 0, got {share!r}")
-        try:
-            members = self.members
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
         # The file of a run has all keys of the parts, so that a later default does not change its bits.
-        parts = tuple({"share": share, **OBJECTIVES.section(part)} for share, part in members)
+        parts = tuple({"share": share, **OBJECTIVES.section(part)} for share, part in self.members)
         msgspec.structs.force_setattr(self, "parts", parts)
 
     @property
