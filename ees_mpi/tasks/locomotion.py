@@ -259,10 +259,10 @@ class WalkingTask(PolicyTask, frozen=True):
     def walker(self, seed: int) -> Any:
         return self._engine().walker(self.start_seed(seed))
 
-    def open(self, seed: int) -> "RobotRollouts":
-        return RobotRollouts(self, self.walker(seed))
+    def open(self, seed: int) -> "Rollouts":
+        return Rollouts(self, self.walker(seed))
 
-    def film(self, seed: int, view: View) -> "RobotRollouts":
+    def film(self, seed: int, view: View) -> "Rollouts":
         """Return rollouts of the robot on the CPU, which is drawn from its limbs."""
         return self.open(seed)
 
@@ -288,6 +288,8 @@ class Rollouts:
         self._task, self._robot, self._policy = task, robot, task.network()
         self.step_seconds = robot.step_seconds
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
+        if hasattr(robot, "limbs"):
+            self.limbs: Callable[[], Floats] = robot.limbs
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
@@ -341,11 +343,3 @@ class Rollouts:
 
     def close(self) -> None:
         self._robot.close()
-
-
-class RobotRollouts(Rollouts):
-    """Rollouts of a robot whose limbs can be drawn."""
-
-    def __init__(self, task: WalkingTask, robot: Any):
-        super().__init__(task, robot)
-        self.limbs = robot.limbs
