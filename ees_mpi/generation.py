@@ -59,7 +59,7 @@ class State:
     def from_arrays(cls, named: Arrays) -> "State":
         learned = {name: named[name] for name in named if "/" not in name}
         generation, observations = int(learned.pop("generation")), learned.pop("observations")
-        return cls(generation, learned, _below("moments/", named), observations, _below("memory/", named))
+        return cls(generation, learned, below("moments/", named), observations, below("memory/", named))
 
     def digest(self) -> bytes:
         return digest(self.arrays())
@@ -76,7 +76,8 @@ def mean_std(sums: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
 
 
-def _below(prefix: str, named: Arrays) -> Arrays:
+def below(prefix: str, named: Arrays) -> Arrays:
+    """Return the arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): named[name] for name in named if name.startswith(prefix)}
 
 
