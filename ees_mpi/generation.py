@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.arrays import Arrays, Floats, Normalization, Singles, digest
-from ees_mpi.errors import PluginError, TaskError
+from ees_mpi.errors import PluginError
 from ees_mpi.ranks import Ranks
 
 MAX_BEHAVIOR = 1e100  # absolute value of a behaviour: the square of a larger one may overflow
@@ -57,13 +57,11 @@ class State:
 
     @classmethod
     def from_arrays(cls, named: Arrays) -> "State":
-        """Return the state that has these named arrays."""
         learned = {name: named[name] for name in named if "/" not in name}
         generation, observations = int(learned.pop("generation")), learned.pop("observations")
-        return cls(generation, learned, _below("moments/", named), observations, _below("memory/", named))
+        return cls(generation, learned, below("moments/", named), observations, below("memory/", named))
 
     def digest(self) -> bytes:
-        """Return a digest of every bit of the state."""
         return digest(self.arrays())
 
 
@@ -78,7 +76,8 @@ def mean_std(sums: Floats) -> tuple[Floats, Floats]:
     return mean, np.sqrt(np.maximum(variance, VARIANCE_FLOOR))
 
 
-def _below(prefix: str, named: Arrays) -> Arrays:
+def below(prefix: str, named: Arrays) -> Arrays:
+    """Return the arrays whose names begin with a prefix, without it."""
     return {name.removeprefix(prefix): named[name] for name in named if name.startswith(prefix)}
 
 
@@ -291,9 +290,6 @@ def mean_outcome(rollouts: Sequence[Outcome]) -> Outcome:
     first = rollouts[0]
     if len(rollouts) == 1:
         return first
-    sizes = {len(rollout.behavior) for rollout in rollouts}
-    if len(sizes) > 1:
-        raise TaskError(f"individual {first.index}: expected behaviours of one length, got {sorted(sizes)} numbers")
     by_start = np.array([rollout.behavior for rollout in rollouts], np.float64)
     behavior = mean_behavior(by_start)
     with np.errstate(invalid="ignore"):

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ees_mpi import spread
 from ees_mpi.arrays import Bandwidth, Floats
-from ees_mpi.generation import OWN as OWN
 from ees_mpi.generation import Outcomes
 from ees_mpi.ranks import Ranks
 from ees_mpi.spread import Scale
@@ -62,7 +61,6 @@ class Settings:
 
     @cached_property
     def fitting(self) -> dict[str, "Metric"]:
-        """The metrics that a run has."""
         return {name: metric for name, metric in METRICS.items() if not metric.lacks(self)}
 
     @cached_property
@@ -156,7 +154,6 @@ class Sample:
         return float((self.far & (self.place[:, 0] > 0)).mean())
 
     def at(self, index: NDArray[np.int64]) -> "Sample":
-        """Return some of the individuals."""
         outcomes = self.outcomes.at(np.flatnonzero(self.outcomes.valid)[index])
         return replace(self, outcomes=outcomes, parent=self.parent[index])
 

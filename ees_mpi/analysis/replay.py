@@ -31,7 +31,7 @@ from ees_mpi.run.evaluators import CpuEvaluator
 from ees_mpi.run.file import Run, is_study, open_run, tell_missing
 from ees_mpi.run.parts import logged_mean, logged_outcomes, stored_work, work_of_mean
 from ees_mpi.run.progress import Counter
-from ees_mpi.tasks.base import Drawable, Limbed, Placed, View
+from ees_mpi.tasks.base import View
 
 FPS = {".mp4": 30.0, ".gif": 12.5}  # approximate pictures per second
 MUTATIONS = 8  # of a policy
@@ -196,7 +196,7 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
         with closing(_opened(run, request, size)) as actor:
             player = Player(run, actor)
             if request.video:
-                in_scene, step = request.together or isinstance(actor, Limbed), actor.step_seconds
+                in_scene, step = request.together or hasattr(actor, "limbs"), actor.step_seconds
                 every = max(1, round(request.speed / (FPS[request.video.suffix.lower()] * step)))
                 last = math.inf if request.seconds is None else request.seconds / step
                 with Counter(len(choices) * run.config.task.steps, "step", "filming") as bar:
@@ -237,10 +237,10 @@ def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
         return film(run, View(*size))
     with before_rollouts():
         evaluator = task.open(seed)
-    if not request.together or isinstance(evaluator, Limbed):
+    if not request.together or hasattr(evaluator, "limbs"):
         return evaluator
     has_place = task.axes in (1, 2)
-    if has_place and isinstance(evaluator, Placed):
+    if has_place and hasattr(evaluator, "place"):
         return evaluator
     evaluator.close()
     drawable = task.film(seed, View(*size)) if has_place else None
@@ -253,8 +253,8 @@ def _opened(run: Run, request: ReplayRequest, size: tuple[int, int]) -> Any:
     return drawable
 
 
-def film(run: Run, view: View) -> Drawable | Limbed:
-    """Open the task of a run for filming; raise a RunFileError if there is nothing to draw."""
+def film(run: Run, view: View) -> Any:
+    """Return the `Drawable` or `Limbed` of a run's task; raise a RunFileError if there is nothing to draw."""
     drawable = run.config.task.film(run.config.run.seed, view)
     if drawable is None:
         raise RunFileError(
@@ -292,7 +292,7 @@ class Recorder:
             actor = self._actor
             self.frames.append(video.Shot.of(self._step * actor.step_seconds, actor.place(), actor.picture()))
             return
-        now = self._actor.limbs() if isinstance(self._actor, Limbed) else np.array(self._actor.place())
+        now = self._actor.limbs() if hasattr(self._actor, "limbs") else np.array(self._actor.place())
         if now.size and np.isfinite(now).all():
             self.frames.append(now)
         elif self.frames:  # unstable physics: the robot stays

@@ -270,7 +270,7 @@ def _extremes(run: Run) -> str:
     pictures, figures = "", ""
     try:
         with closing(film(run, View(*SIZE))) as actor:
-            if isinstance(actor, Limbed):
+            if hasattr(actor, "limbs"):
                 pictures, figures = _scene(run, actor, choices)
             else:
                 pictures, figures = _pictures(run, actor, choices)

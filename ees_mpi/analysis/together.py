@@ -105,7 +105,6 @@ class Scene:
 
     walks: of each robot its limbs, [frames, n, 7]: both ends and the radius of a capsule
     axes: 1 if the robots move along x only; then each has its own lane
-    hues: the colour of each robot, in radians; by default the direction in which it ends
     unit: the number that one unit of the floor stands for
     numbers: of the robots, by which a text names them; drawn at each one that has left the start
 
@@ -121,7 +120,6 @@ class Scene:
         frame_seconds: float,
         title: str,
         unit: float = 1.0,
-        hues: Sequence[float] = (),
         numbers: Sequence[str] = (),
     ):
         _, self._image, self._draw, fonts, _ = packages()
@@ -139,7 +137,7 @@ class Scene:
         self._ends = limbs[..., :6].reshape(*limbs.shape[:3], 2, 3)  # [frame, robot, limb, end, xyz]
         self._radii = limbs[0, 0, :, 6]
         self._paths = self._ends.mean(axis=(2, 3)) * np.array([1.0, 1.0, 0.0])  # [frame, robot, xyz], on the floor
-        self._paints = [[color_of(hue, *shade) for shade in SHADES] for hue in hues or self._hues()]
+        self._paints = [[color_of(hue, *shade) for shade in SHADES] for hue in self._hues()]
 
     def _hues(self) -> list[float]:
         """Return a hue for each robot: the direction of its end; along x only, a warm or a cold one."""

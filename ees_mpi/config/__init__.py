@@ -28,7 +28,6 @@ from ees_mpi.registry import (
     flat,
     key,
     leaves,
-    mapped,
     refusal,
     search,
     trusted,
@@ -107,12 +106,10 @@ class Config:
 
     @property
     def task_name(self) -> str:
-        """The registered name of the task."""
         return TASKS.name_of(self.task)
 
     @property
     def population_name(self) -> str:
-        """The registered name of the population."""
         return POPULATIONS.name_of(self.population)
 
     @property
@@ -152,7 +149,6 @@ class Config:
         return sections
 
     def to_toml(self) -> str:
-        """Return the whole config as TOML text."""
         import tomli_w
 
         return tomli_w.dumps(self.sections())
@@ -171,8 +167,10 @@ def parse(
     trust: the parts may run the code that such a file names; otherwise they raise a TrustError where they need it
     """
     sections = with_base(tables(text, (), source))
-    if stored:
-        sections = mapped(sections, FromFile)
+    if trusted(trust):
+        sections = copied(sections, str)
+    elif stored:
+        sections = copied(sections, FromFile)
     notes = change(sections, settings)
     keys = frozenset(dict(flat(sections)))
     for name, value in leaves(sections):
@@ -182,8 +180,6 @@ def parse(
             raise ConfigError(f"{name}: expected an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
         if isinstance(value, str) and value != value.encode(errors="replace").decode():
             raise ConfigError(f"{name}: expected UTF-8, got {value!a:.80}")
-    if trusted(trust):
-        sections = mapped(sections, str)
     name = sections.pop("method", "ees")
     if name not in [*METHODS]:  # it may be anything, also a list
         raise ConfigError(f"method: {unknown(str(name), METHODS)}")
@@ -258,7 +254,6 @@ def rank_bytes(config: Config) -> dict[str, int]:
 
 
 def preset_names() -> list[str]:
-    """Return the names of all presets."""
     return sorted(file.stem for file in PRESETS.glob("*.toml"))
 
 

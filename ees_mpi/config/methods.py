@@ -90,7 +90,6 @@ class Evolution(Method):
 
     @property
     def own_objectives(self) -> list[str]:
-        """The functions of the user's own objectives, whose values are logged."""
         return [part.label for _, part in self.objective.members if part.label]
 
     @property

@@ -27,10 +27,11 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError, before_rollouts
 from ees_mpi.foreign import array_files
 from ees_mpi.foreign.array_files import NPZ, SB3, TORCH, Named, as_arrays
-from ees_mpi.policies import CLIP
+from ees_mpi.policies import ACTIVATIONS
 from ees_mpi.registry import convert, flat, part_settings
 from ees_mpi.registry.plugins import calling, imported
 from ees_mpi.registry.toml import tables
+from ees_mpi.tasks.locomotion import NETWORK
 
 NORMALISER = ("observation_mean", "observation_std", "observation_clip")
 MAX_NORMALISER = 1e15  # of a normaliser: networks compute in single precision
@@ -39,14 +40,6 @@ SUFFIXES = (*TORCH, NPZ, SB3)
 COMPARED = 100  # random observations of a comparison
 LIMIT = 4.0  # of these observations, as they are after the normaliser
 TOLERANCE = 1e-4  # of the actions, as a share of the largest one
-# Keys of a task that say which function a network is of its parameters, and their defaults.
-NETWORK: dict[str, Any] = {
-    "policy": None,
-    "activation": "tanh",
-    "action_scale": [],
-    "action_shift": [],
-    "observation_clip": CLIP,
-}
 OTHER = "write another network as task.policy, see `ees-mpi docs plugins`"
 CRITIC = re.compile(r"value|critic|vf|qf|q_net|q\d|target|std")  # in the names of layers that do not act
 
@@ -234,8 +227,8 @@ def fitted(config: Config, policy: ForeignPolicy) -> Config:
     changes = {name: value for name, value in wanted.items() if name in fields}
     names = changes.get("activation", ())
     for name in [names] if isinstance(names, str) else names:
-        if name not in task.activations:
-            known = ", ".join(task.activations)
+        if name not in ACTIVATIONS:
+            known = ", ".join(ACTIVATIONS)
             raise ConfigError(f"{policy.source}: expected the activations {known}; got {name}: {OTHER}")
     fitting = convert({**part_settings(task), **changes}, type(task), "task") if changes else task
     if policy.layers and fitting.layers and not plugin and policy.layers != tuple(fitting.layers):

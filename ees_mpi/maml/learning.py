@@ -205,5 +205,4 @@ class LearningTasks:
 
 
 def _summed(tensor: Tensor) -> Floats:
-    """Return the sum over the tasks on the host."""
     return tensor.double().sum(0).cpu().numpy()

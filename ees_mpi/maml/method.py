@@ -27,7 +27,6 @@ class Maml:
 
     @property
     def settings(self) -> Settings:
-        """The settings of the logged metrics."""
         return self.config.metric_settings()
 
     def ask(self, state: State) -> Work:

@@ -48,7 +48,6 @@ class TaskRollouts:
     sums: Tensor  # [N, 1 + 2 O]: count, sums, sums of squares of the observations of the sampled rollouts
 
     def __getitem__(self, tasks: Any) -> "TaskRollouts":
-        """Return the rollouts of some tasks."""
         return TaskRollouts(*(getattr(self, field.name)[tasks] for field in fields(self)))
 
     @property
@@ -70,7 +69,6 @@ class TaskRollouts:
         return usable
 
     def steps(self, discount: float) -> Steps:
-        """Return the steps of all tasks."""
         mask = self.mask.flatten(1)
         weight = mask / mask.sum(1, keepdim=True).clamp(min=1)
         advantages = self.advantages(discount).flatten(1)
@@ -114,7 +112,6 @@ class Pairs:
     after: TaskRollouts
 
     def __getitem__(self, places: Any) -> "Pairs":
-        """Return the tasks at some places."""
         index: list[int] = np.array(self.index)[places].tolist()
         return Pairs(index, self.before[places], self.after[places])
 

@@ -12,7 +12,7 @@ would run the code that a marked text names calls `require` first. What the user
 import importlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
@@ -184,15 +184,6 @@ def refusal(code: Mapping[str, str]) -> TrustError:
     return TrustError(
         f"the file would run or load {named}. If you trust it, use --trust (in Python: trust=True), or set {VARIABLE}=1"
     )
-
-
-def mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """Return a copy of nested tables and lists with all texts changed."""
-    if isinstance(value, Mapping):
-        return {key: mapped(inner, change) for key, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(mapped(item, change) for item in value)
-    return change(value) if isinstance(value, str) else value
 
 
 def builtins(part: Any) -> Any:

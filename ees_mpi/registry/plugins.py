@@ -18,13 +18,13 @@ import msgspec
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ees_mpi.arrays import Arrays
 from ees_mpi.errors import ConfigError, EesError, PluginError, before_rollouts
 from ees_mpi.registry import require, search, unknown
 
 WRAPPERS = re.compile(r"[\\/]site-packages[\\/]gymnasium[\\/](wrappers|utils|core\.py)")  # they pass on each call
 
 Result = TypeVar("Result")
-Table = Mapping[str, NDArray[Any]]
 
 
 def imported(path: str, key: str) -> Any:
@@ -175,7 +175,7 @@ def as_table(returned: Any, call: str, dtype: DTypeLike | None = None) -> dict[s
     return {name: np.array(array, dtype or array.dtype, order="C") for name, array in arrays.items()}
 
 
-def like(returned: Any, expected: Table, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
+def like(returned: Any, expected: Arrays, call: str, dtype: DTypeLike | None = None) -> dict[str, NDArray[Any]]:
     """Return a dict of arrays that has the names and shapes of another one."""
     table = as_table(returned, call, dtype)
     shapes, wanted = ({name: each[name].shape for name in sorted(each)} for each in (table, expected))

@@ -1,7 +1,7 @@
 """The tables of a config: from TOML text or from Python, changed by settings."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -39,11 +39,13 @@ def _toml(text: str, source: str) -> dict[str, Any]:
         raise ConfigError(f"{source} is not valid TOML: {error}") from None
 
 
-def copied(value: Any) -> Any:
-    """Return a copy of nested tables, with lists in place of tuples, as TOML has them."""
+def copied(value: Any, change: Callable[[str], str] | None = None) -> Any:
+    """Return a copy of nested tables, with lists in place of tuples, as TOML has them; perhaps with changed texts."""
     if isinstance(value, Mapping):
-        return {key: copied(inner) for key, inner in value.items()}
-    return [copied(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: copied(inner, change) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [copied(item, change) for item in value]
+    return change(value) if change and isinstance(value, str) else value
 
 
 def key_of(setting: Setting) -> str:

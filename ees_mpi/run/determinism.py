@@ -65,7 +65,6 @@ def _evaluate(
 
 
 def _row(one: Outcomes, sums: int) -> list[float]:
-    """Return the numbers of an outcome: valid, length, fitness, behaviour, observation sums."""
     seen = one.observations[0] if len(one.observations) else np.zeros(sums)
     return [*one.valid, *one.length, *one.fitness, *one.behavior[0], *seen]
 

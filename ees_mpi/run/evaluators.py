@@ -21,7 +21,6 @@ from ees_mpi.noise import Noise
 from ees_mpi.ranks import Ranks
 from ees_mpi.run.progress import Counter
 from ees_mpi.strategy.populations.base import Population
-from ees_mpi.tasks.base import RowsRollouts
 from ees_mpi.terminal import say_on_stderr
 
 Watch = Callable[[int], object]  # is called with the number of an individual that this rank has evaluated
@@ -74,7 +73,7 @@ class CpuEvaluator:
         self._errors: dict[int, str] = {}  # by the first individual of a call
         self.tells_errors = True  # until the first one is told
         self._start = self._first = config.task.start_seed(config.run.seed)  # of its next rollout
-        self._in_calls = isinstance(self._rollouts, RowsRollouts)
+        self._in_calls = hasattr(self._rollouts, "evaluate_rows")
         self.rows = int(getattr(self._rollouts, "rows", 1)) if self._in_calls else 1  # individuals of a call, at most
         self.watch: Watch | None = None
         if self._in_calls and config.task.starts == "own":

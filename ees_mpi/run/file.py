@@ -89,7 +89,7 @@ class Run(Reader):
 
     def metric(self, name: str, generation: Any = slice(None)) -> "NDArray[Any]":
         """Return a logged metric, or the value of an objective of the user, of all generations or of one."""
-        from ees_mpi.metrics import OWN
+        from ees_mpi.generation import OWN
 
         own = self.metric_settings.own_names
         return self[OWN][generation][..., own.index(name)] if name in own else np.asarray(self[name][generation])
@@ -100,17 +100,11 @@ class Run(Reader):
         return bool(self.generations >= self.attributes["until"])
 
     def draw(self, generation: int) -> "Draw":
-        """Return the draw of the individuals of a generation; a RunFileError if no run can have drawn it."""
+        """Return the draw of the individuals of a generation."""
         from ees_mpi.generation import Draw
 
         std = float(self["mutation_std"][generation]) if "mutation_std" in self else None
-        draw = Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation], std)
-        _, means, width = self["mean"].shape
-        if (draw.offset < 0).any() or (draw.offset > self.attributes["noise_size"] - width).any():
-            raise RunFileError(f"{self.path} is damaged: generation {generation} has offsets outside the noise table")
-        if (draw.parent < 0).any() or (draw.parent >= means).any():
-            raise RunFileError(f"{self.path} is damaged: generation {generation} has parents that do not exist")
-        return draw
+        return Draw(self["offset"][generation], self["sign"][generation], self["parent"][generation], std)
 
     def learned(self, generation: int) -> "Arrays":
         """Return the learned arrays from which a generation was drawn."""

@@ -27,8 +27,6 @@ from ees_mpi.store import writer
 from ees_mpi.store.writer import Writer
 from ees_mpi.terminal import say
 
-NO_LEARNED = ("generation", "observations")  # arrays of a state beside those that are learned
-
 
 @dataclass
 class Prepared:
@@ -187,7 +185,7 @@ def create(
     kind: run or study; started_from: JSON about the run that the means come from
     """
     noise, layout = Noise(config.noise_seed, config.noise.size), layout_of(config)
-    learned = {name: state[name].shape for name in state if "/" not in name and name not in NO_LEARNED}
+    learned = {name: array.shape for name, array in State.from_arrays(state).learned.items()}
     attributes = {
         "program": machine.PROGRAM,
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -9,7 +9,6 @@ from typing import Any
 
 import h5py
 import numpy as np
-from numpy.typing import NDArray
 
 from ees_mpi import machine
 from ees_mpi.arrays import Arrays, Floats, Singles
@@ -17,7 +16,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files, policy_files
 from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
-from ees_mpi.generation import State, mean_std
+from ees_mpi.generation import State, below, mean_std
 from ees_mpi.registry import flat
 from ees_mpi.registry.search import sources
 from ees_mpi.registry.toml import tables
@@ -191,8 +190,6 @@ def read(run: Run, generation: int | None) -> StartingPoint:
             raise ConfigError(f"generation {generation}: {run.path} has 0 to {last}")
         digest = run["state_sha256"][generation - 1].decode() if generation else ""
         learned, sums = run.learned(generation), run.observation_sums(generation)
-        if not np.isfinite(learned["mean"]).all():
-            raise RunFileError(f"{run.path} is damaged: its mean of generation {generation} is not finite")
     if is_study(run) and last:  # of any policy: those of other programs have no least std
         acted = run.observation_statistics(min(generation, last - 1))[1]
         ours = mean_std(sums)[1]
@@ -249,17 +246,9 @@ def read_policy(path: Path) -> StartingPoint:
     arrays = array_files.read_npz(path)
     try:
         mean, sizes = _parameters(arrays)
-        observations, mean_of_all = _finite(arrays, "observation_sums", np.float64), arrays["observation_mean"]
-        if observations.shape != (1 + 2 * len(mean_of_all),):
-            raise ValueError(f"its observation_sums do not fit its {len(mean_of_all)} observations")
-        about = dict(json.loads(str(arrays["about"])))
-        needed = ("path", "generation", "run_id", "objective", "state_sha256", "training_steps")
-        missing = [name for name in needed if name not in about]
-        if missing:
-            raise ValueError(f"its note has no {missing[0]}")
+        observations, about = arrays["observation_sums"], dict(json.loads(str(arrays["about"])))
         std, noted, config = float(about.pop("std")), about.pop("own_std", 0.0), str(arrays["config"])
-        others = [name for name in arrays if name.startswith("learned_")]
-        learned = {name.removeprefix("learned_"): _finite(arrays, name) for name in others}
+        learned = below("learned_", arrays)
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         other = "" if "parameters" in arrays else "; another program's has NAME.weight and NAME.bias for each layer"
@@ -267,24 +256,11 @@ def read_policy(path: Path) -> StartingPoint:
     return StartingPoint(mean[None], observations, std, about, sizes, config, learned, noted_std=noted)
 
 
-def _finite(arrays: Arrays, name: str, dtype: Any = None) -> NDArray[Any]:
-    """Return an array, perhaps as another type; raise a ValueError if it has anything but finite numbers."""
-    if arrays[name].dtype.kind in "fiu":
-        with np.errstate(over="ignore"):
-            numbers = arrays[name].astype(dtype or arrays[name].dtype)
-        if np.isfinite(numbers).all():
-            return numbers
-    raise ValueError(f"its {name} is not an array of finite numbers")
-
-
 def _parameters(arrays: Arrays) -> tuple[Singles, tuple[int, ...]]:
     """Return the parameters [D] of an exported policy and the sizes of its layers; none for a network of the user."""
     if "layers" not in arrays:
-        mean = _finite(arrays, "parameters", np.float32)
-        if mean.ndim != 1:
-            raise ValueError("its parameters are not a vector")
-        return mean, ()
-    layers = [_finite(arrays, name, np.float32) for name in arrays["layers"].tolist()]
+        return arrays["parameters"], ()
+    layers = [arrays[name] for name in arrays["layers"].tolist()]
     sizes = (*(len(layer) - 1 for layer in layers), layers[-1].shape[1])
     mean = np.concatenate([layer.ravel() for layer in layers])
     if [layer.shape for layer in layers] != [(a + 1, b) for a, b in pairwise(sizes)]:

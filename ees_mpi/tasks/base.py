@@ -5,7 +5,7 @@ Letters in shapes: N individuals, B numbers of a behaviour, O observations, A ac
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol, Self, runtime_checkable
+from typing import Annotated, Literal, Protocol, Self
 
 import msgspec
 import numpy as np
@@ -60,19 +60,6 @@ class Rollouts(Protocol):
         """Release resources: a physics client, an environment, the memory of a GPU."""
 
 
-@runtime_checkable
-class RowsRollouts(Rollouts, Protocol):
-    """Evaluates several individuals in one call on a CPU. Their bits may depend on the other rows of the call.
-
-    So the rows of a call are fixed by index: individuals k * rows to (k + 1) * rows - 1, and the mean alone.
-    """
-
-    rows: int  # individuals in a call, at most
-
-    def evaluate_rows(self, index: Sequence[int], parameters: Singles) -> list[Outcome]:
-        """Roll out individuals [n, D]; return their outcomes in this order."""
-
-
 class BatchRollouts(Protocol):
     """Evaluates many individuals at once, on a GPU; see `Task.repeats_on_gpu`."""
 
@@ -92,7 +79,6 @@ class View:
     height: int = 240
 
 
-@runtime_checkable
 class Placed(Rollouts, Protocol):
     """An evaluator that says where a rollout is, so that the trails of several rollouts can be drawn together."""
 
@@ -110,7 +96,6 @@ class Drawable(Placed, Protocol):
         """Draw the present moment; its size may differ from the requested one."""
 
 
-@runtime_checkable
 class Limbed(Placed, Protocol):
     """An evaluator of a robot that returns its limbs. Robots are drawn from them, all in one scene."""
 
@@ -164,11 +149,9 @@ class Task(Part, frozen=True):
         raise NotImplementedError
 
     def initial(self, generator: np.random.Generator) -> Singles:
-        """Draw the first mean [D]."""
         raise NotImplementedError
 
     def open(self, seed: int) -> Rollouts:
-        """Return an evaluator for this rank; `seed`: the run's."""
         raise NotImplementedError
 
     # The rollouts of an individual and their starts: `strategy.evolution`, `run.evaluators`, `run.determinism`.
@@ -280,9 +263,9 @@ class Task(Part, frozen=True):
     def walkable(self) -> bool:  # whether `walker` returns a robot that is controlled step by step
         return False
 
-    def walker(self, seed: int) -> Walker | None:
-        """Return a robot that is controlled step by step; None unless the task is walkable."""
-        return None
+    def walker(self, seed: int) -> Walker:
+        """Return a robot that is controlled step by step, of a walkable task."""
+        raise TypeError(f"{self.label} is not walkable")
 
 
 def place_numbers(axes: int | None, numbers: int) -> int:

@@ -8,7 +8,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -18,7 +18,6 @@ from ees_mpi.arrays import Floats, Singles
 from ees_mpi.errors import ConfigError, EesError, PluginError, located
 from ees_mpi.generation import Outcome
 from ees_mpi.policies import (
-    ACTIVATIONS,
     CLIP,
     HIDDEN,
     MLP,
@@ -38,6 +37,8 @@ from ees_mpi.tasks.base import BatchRollouts, Say, Task, View
 FASTEST = 75.0  # m/s, from one action to the next
 FASTEST_COORDINATE = 3000.0  # m/s or rad/s, of a joint
 POLICY = "task.policy"
+# Keys that say which function a network is of its parameters, and their defaults.
+NETWORK = {"policy": None, "activation": "tanh", "action_scale": (), "action_shift": (), "observation_clip": CLIP}
 SIDES = {"right": 0.0, "left": 180.0, "up": 90.0, "down": -90.0}  # degrees
 
 
@@ -86,8 +87,6 @@ class Walked:
 class PolicyTask(Task, frozen=True):
     """A task whose individuals are the weights of a network from observations to actions: ours, or `policy`."""
 
-    activations: ClassVar[tuple[str, ...]] = tuple(ACTIVATIONS)
-
     hidden: Annotated[tuple[Count, ...], key("The sizes of the hidden layers of our network.", "neurons")] = HIDDEN
     activation: Annotated[
         Activation | tuple[Activation, ...],
@@ -122,8 +121,7 @@ class PolicyTask(Task, frozen=True):
     @property
     def unlike_gpu(self) -> str:
         """Return the setting by which the network is not that of GPUs and MAML, as TOML; empty: there is none."""
-        usual = {"policy": None, "activation": "tanh", "action_scale": (), "action_shift": (), "observation_clip": CLIP}
-        changed = (name for name, value in usual.items() if getattr(self, name) != value)
+        changed = (name for name, value in NETWORK.items() if getattr(self, name) != value)
         return next((f"task.{name} = {json.dumps(getattr(self, name))}" for name in changed), "")
 
     @property
@@ -154,7 +152,6 @@ class PolicyTask(Task, frozen=True):
         return self.network().initial(generator)
 
     def network(self) -> Policy:
-        """Return the network that evaluates individuals."""
         if self.policy:
             settings = self.policy_settings or {}
             return OwnPolicy(self.policy, self.layers[0], self.layers[-1], settings, self.observation_clip)
@@ -163,8 +160,8 @@ class PolicyTask(Task, frozen=True):
     def check(self) -> None:
         """Raise a ConfigError if the user's own network cannot act, or if settings do not fit the network."""
         if self.policy:
-            for name, usual in (("activation", "tanh"), ("action_scale", ()), ("action_shift", ())):
-                if getattr(self, name) != usual:
+            for name in ("activation", "action_scale", "action_shift"):
+                if getattr(self, name) != NETWORK[name]:
                     raise ConfigError(f"task.{name}: task.policy replaces the network that it belongs to; leave it out")
             network = self.network()
             network.load(network.initial(np.random.default_rng(0)))
@@ -263,13 +260,12 @@ class WalkingTask(PolicyTask, frozen=True):
         super().check()
 
     def walker(self, seed: int) -> Any:
-        """Return the robot on the CPU, controlled step by step."""
         return self._engine().walker(self.start_seed(seed))
 
-    def open(self, seed: int) -> "RobotRollouts":
-        return RobotRollouts(self, self.walker(seed))
+    def open(self, seed: int) -> "Rollouts":
+        return Rollouts(self, self.walker(seed))
 
-    def film(self, seed: int, view: View) -> "RobotRollouts":
+    def film(self, seed: int, view: View) -> "Rollouts":
         """Return rollouts of the robot on the CPU, which is drawn from its limbs."""
         return self.open(seed)
 
@@ -277,7 +273,6 @@ class WalkingTask(PolicyTask, frozen=True):
         return self._engine().lacks_for_gpu()
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts:
-        """Return rollouts on the first visible GPU, for `wanted` individuals or as many as fit into its memory."""
         return self._engine().open_batches(self.start_seed(seed), noise, wanted, antithetic, say)
 
     def open_walks(self, seed: int, policies: int, rollouts: int, steps: int, say: Say) -> Any:
@@ -296,6 +291,8 @@ class Rollouts:
         self._task, self._robot, self._policy = task, robot, task.network()
         self.step_seconds = robot.step_seconds
         self.on_step: Callable[[int], None] | None = None  # called with the number of finished steps
+        if hasattr(robot, "limbs"):
+            self.limbs: Callable[[], Floats] = robot.limbs
 
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
@@ -341,7 +338,6 @@ class Rollouts:
         return length, places, places[-1] if length in marks else tuple(robot.position)
 
     def reseed(self, seed: int) -> None:
-        """Begin all further rollouts at the start of this seed."""
         self._robot.reseed(seed)
 
     def place(self) -> tuple[float, ...]:
@@ -350,11 +346,3 @@ class Rollouts:
 
     def close(self) -> None:
         self._robot.close()
-
-
-class RobotRollouts(Rollouts):
-    """Rollouts of a robot whose limbs can be drawn."""
-
-    def __init__(self, task: WalkingTask, robot: Any):
-        super().__init__(task, robot)
-        self.limbs = robot.limbs

@@ -71,7 +71,6 @@ class CustomTask(OwnCode, frozen=True, kw_only=True):
 
     @property
     def task(self) -> Any:
-        """Return the user's task, which is made once."""
         return make_once(self.function, KEY, "parameters behavior_dim initial open", self.settings)
 
     parameters = member("parameters", int)
@@ -97,11 +96,11 @@ class CustomTask(OwnCode, frozen=True, kw_only=True):
         return "" if hasattr(self.task, "open_batches") else f"{self.function} has no open_batches"
 
     def open_batches(self, seed: int, noise: Singles, wanted: int, antithetic: bool, say: Say) -> BatchRollouts:
-        """Return the user's batch evaluator."""
         return OwnBatches(self.task.open_batches(self.start_seed(seed), noise, wanted, antithetic, say), self.own_code)
 
-    def walker(self, seed: int) -> Walker | None:
-        return Guard(self.task.walker(self.start_seed(seed)), self.own_code) if self.walkable else None
+    def walker(self, seed: int) -> Walker:
+        walker: Any = Guard(self.task.walker(self.start_seed(seed)), self.own_code)
+        return walker
 
     def film(self, seed: int, view: View) -> Drawable | Limbed | None:
         """Return the user's evaluator that can be filmed, if the task has `film`."""
@@ -224,7 +223,7 @@ class OneByOne:
     gives_fitness = False  # whether the function returned one, the last time
 
     def __init__(self, task: Function, seed: int):
-        self._task, self._call, self._named = task, function(task.function, KEY), {"seed": seed}
+        self._task, self._call = task, function(task.function, KEY)
         try:
             self.takes_seed = "seed" in inspect.signature(self._call).parameters
         except ValueError:  # it is not written in Python
@@ -238,7 +237,6 @@ class OneByOne:
     def evaluate(
         self, index: int, parameters: Singles, observation_mean: Floats, observation_std: Floats, observe: bool
     ) -> Outcome:
-        """Evaluate one individual."""
         return self._outcomes([index], parameters, (self._task.behavior_dim,))[0]
 
     def _outcomes(self, index: Sequence[int], parameters: Singles, shape: tuple[int, ...]) -> list[Outcome]:

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ees_mpi.arrays import Floats
-from ees_mpi.errors import ConfigError
-from ees_mpi.generation import Outcomes
+from ees_mpi.generation import Outcomes, below
 from ees_mpi.ranks import Ranks
 from ees_mpi.registry import key
 from ees_mpi.strategy.objectives import OBJECTIVES
@@ -48,12 +47,8 @@ class Blend(Objective, frozen=True):
             share = section.get("share")
             if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share < float("inf"):
                 raise ValueError(f"objective.parts[{number}].share: expected a number >= 0, got {share!r}")
-        try:
-            members = self.members
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
         # The file of a run has all keys of the parts, so that a later default does not change its bits.
-        parts = tuple({"share": share, **OBJECTIVES.section(part)} for share, part in members)
+        parts = tuple({"share": share, **OBJECTIVES.section(part)} for share, part in self.members)
         msgspec.structs.force_setattr(self, "parts", parts)
 
     @property
@@ -69,7 +64,7 @@ class Blend(Objective, frozen=True):
         total = np.zeros(len(outcomes.valid))
         scale_std = 0.0
         for number, (share, part) in enumerate(self.members):
-            weights = part.weights(outcomes, _memory_of(memory, number), ranks)
+            weights = part.weights(outcomes, below(f"{number}/", memory), ranks)
             std = float(weights[outcomes.valid].std())
             if scale_std == 0:
                 scale_std, scale = std, 1.0
@@ -83,12 +78,6 @@ class Blend(Objective, frozen=True):
         """Return the memory of all parts after a generation; names begin with the number of the part."""
         grown: dict[str, NDArray[Any]] = {}
         for number, (_, part) in enumerate(self.members):
-            remembered = part.remember(outcomes, _memory_of(memory, number))
+            remembered = part.remember(outcomes, below(f"{number}/", memory))
             grown |= {f"{number}/{name}": array for name, array in remembered.items()}
         return grown
-
-
-def _memory_of(memory: Memory, number: int) -> Memory:
-    """Return the memory of one part, whose names begin with its number in the memory of the blend."""
-    prefix = f"{number}/"
-    return {name.removeprefix(prefix): memory[name] for name in memory if name.startswith(prefix)}

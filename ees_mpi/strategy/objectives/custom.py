@@ -127,9 +127,7 @@ class WeightsPlugin(CustomObjective, frozen=True):
         weights = given.astype(np.float64) / len(given)
         if wrong := int((~np.isfinite(weights)).sum()):
             raise PluginError(f"{code}: its weights are not finite for {wrong} of {len(weights)} individuals")
-        if not np.isfinite(value := float(weights.sum())):
-            raise PluginError(f"{code}: expected weights with a finite sum, got {value}")
-        return value, weights
+        return float(weights.sum()), weights
 
 
 def _torch() -> Any:

@@ -38,11 +38,9 @@ class Optimizer(Part, frozen=True):
         """Find errors of the user's code before the run file is touched."""
 
     def start(self, learned: Arrays) -> Arrays:
-        """Return the moments before the first step."""
         raise NotImplementedError
 
     def step(self, learned: Arrays, gradient: Arrays, moments: Arrays) -> tuple[Arrays, Arrays]:
-        """Return the next learned arrays and moments; change nothing in place."""
         raise NotImplementedError
 
 

@@ -18,7 +18,6 @@ class CustomOptimizer(Optimizer, frozen=True):
 
     @property
     def optimizer(self) -> Any:
-        """Return the user's optimizer, which is made once."""
         return make_once(self.function, "optimizer.function", "start step", self.settings)
 
     def check(self) -> None:

@@ -77,11 +77,9 @@ class Population(Part, frozen=True):
         return msgspec.structs.replace(self, size=count, std=std or self.std)
 
     def draw(self, generator: np.random.Generator, noise: Noise, parameters: int) -> Draw:
-        """Draw the individuals of a generation."""
         raise NotImplementedError
 
     def individual(self, learned: Arrays, draw: Draw, index: int, noise: Noise) -> Singles:
-        """Return the parameters [D] of one individual."""
         raise NotImplementedError
 
     def individuals(self, learned: Arrays, draw: Draw, index: Sequence[int], noise: Noise) -> Singles:
@@ -92,5 +90,4 @@ class Population(Part, frozen=True):
         return z
 
     def gradient(self, weights: Floats, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Arrays:
-        """Turn weights [N] into the gradient of each learned array; called on all ranks together."""
         raise NotImplementedError

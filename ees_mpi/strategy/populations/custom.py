@@ -36,7 +36,6 @@ class CustomPopulation(Population, frozen=True):
 
     @property
     def population(self) -> Any:
-        """Return the user's population, which is made once."""
         shape = {"size": self.size, "std": self.std, "components": self.components}
         return make_once(self.function, KEY, "draw individual gradient", self.settings, **shape)
 

@@ -56,7 +56,7 @@ class Mixture(Normal, frozen=True, kw_only=True):
     def responsibilities(self, draw: Draw, learned: Arrays, noise: Noise, ranks: Ranks) -> Floats:
         """Return rho [N, K]."""
         mu, std = learned["mean"].astype(np.float64), self.stds(learned, draw)
-        apart = np.array([_squared_distances(mu, k) for k in range(self.components)])  # [K, K]
+        apart = np.array([np.square(one - mu).sum(axis=1) for one in mu])  # [K, K], squared
         dots = self._dots(draw, mu, noise, ranks)
         a = -(apart[draw.parent] + 2 * std * draw.sign[:, None] * dots) / (2 * std**2)
         a -= a.max(axis=1, keepdims=True)
@@ -75,8 +75,3 @@ class Mixture(Normal, frozen=True, kw_only=True):
             for row in np.flatnonzero(here == p):
                 mine[row] = differences @ noise.row(offset[start + row], mu.shape[1]).astype(np.float64)
         return np.repeat(ranks.allgather(mine, np.diff(shares)), step, axis=0)
-
-
-def _squared_distances(mu: Floats, k: int) -> Floats:
-    """Return the squared distances [K] of all means from mean `k`."""
-    return np.square(mu[k] - mu).sum(axis=1)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ees_mpi.arrays import Bandwidth
+from ees_mpi.generation import centred_ranks
 from ees_mpi.strategy.density import scott
 from ees_mpi.strategy.scg.evaluation import estimate
 from ees_mpi.strategy.scg.nodes import Stochastic, apply, expect
@@ -19,7 +20,7 @@ from ees_mpi.strategy.scg.nodes import Stochastic, apply, expect
 
 def standard_es(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
     """Return E[rank of the fitness], with ranks symmetric in [-0.5, 0.5]."""
-    z = individuals(centred_ranks(fitness), ratios)
+    z = individuals(torch.from_numpy(centred_ranks(fitness.numpy())), ratios)
     return estimate(expect(z, over=z))
 
 
@@ -52,10 +53,3 @@ def gaussian_kernel(one: Tensor, other: Tensor, bandwidth: float) -> Tensor:
     # Component by component: for N x N pairs, a sum along a short last axis takes three times as long.
     squares = ((a - b) ** 2 for a, b in zip(one, other, strict=True))
     return torch.exp(functools.reduce(torch.add, squares) * (-0.5 / bandwidth**2))
-
-
-def centred_ranks(values: Tensor) -> Tensor:
-    """Return ranks [N] from -0.5 (lowest) to 0.5 (highest); equal values get the mean of their ranks."""
-    _, place, count = torch.unique(values, return_inverse=True, return_counts=True)
-    middle: Tensor = (count.cumsum(0) - (count + 1).to(values.dtype) / 2)[place]
-    return middle / (len(values) - 1) - 0.5 if len(values) > 1 else torch.zeros_like(values)

@@ -14,7 +14,6 @@ ELECTRICITY_COST = -2.0
 STALL_TORQUE_COST = -0.1
 JOINT_AT_LIMIT_COST = -0.1
 LIMIT = 0.99
-FEET_COLLISION_COST = 0.0  # added as in the ready-made environments
 
 Observation = NDArray[np.float32]
 
@@ -49,7 +48,6 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
         return observation, self._reward(action), done, False, self._info()
 
     def close(self) -> None:
-        """Release the physics client."""
         self.robot.close()
 
     def _reward(self, action: NDArray[Any]) -> float:
@@ -59,7 +57,7 @@ class BulletEnv(gymnasium.Env[Observation, NDArray[Any]]):
         electricity += STALL_TORQUE_COST * float(np.square(action).mean())
         at_limit = int(np.count_nonzero(np.abs(self.robot.joint_positions) > LIMIT))
         alive, progress = 1.0 if self.robot.alive else -1.0, self._potential - before
-        return sum([alive, progress, electricity, JOINT_AT_LIMIT_COST * at_limit, FEET_COLLISION_COST])
+        return sum([alive, progress, electricity, JOINT_AT_LIMIT_COST * at_limit])
 
     def _measure_potential(self) -> float:
         """Return minus the distance to the target, in units of distance per time step."""

@@ -36,7 +36,6 @@ MAX_OBSERVATION = 0.1 * FASTEST_COORDINATE  # of an observation before it is cli
 class Robot:
     """A robot on a floor, in its own physics client. Every rollout starts from the same saved state."""
 
-    name: ClassVar[str]
     model: ClassVar[str]
     observation_size: ClassVar[int]
     action_size: ClassVar[int]
@@ -188,7 +187,6 @@ def _refuse(action: NDArray[Any]) -> float:
 class BulletCheetah(Robot):
     """The half cheetah: six joints, held in the plane y = 0. An episode never ends early."""
 
-    name = "cheetah"
     model = "half_cheetah.xml"
     observation_size = 26
     action_size = 6
@@ -231,7 +229,6 @@ class BulletCheetah(Robot):
 class BulletAnt(Robot):
     """The ant: four legs with two joints each. An episode ends when the torso is too low."""
 
-    name = "ant"
     model = "ant.xml"
     observation_size = 28
     action_size = 8
@@ -278,7 +275,6 @@ class BulletEngine:
         return BulletWalker(self._task, seed)
 
     def lacks_for_gpu(self) -> str:
-        """Return the reason why Bullet does not run on a GPU."""
         return 'engine "bullet" runs on CPUs only'
 
 
@@ -299,7 +295,6 @@ class BulletWalker:
 
     @property
     def finite(self) -> bool:
-        """Return whether the physics is finite."""
         return self.robot.finite
 
     def reseed(self, seed: int) -> None:

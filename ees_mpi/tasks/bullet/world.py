@@ -43,7 +43,6 @@ pybullet, MODELS = _imported()
 
 
 def _disconnect(client: int) -> None:
-    """Release a physics client."""
     with contextlib.suppress(pybullet.error):
         pybullet.disconnect(client)
 

@@ -133,7 +133,6 @@ class EnvironmentWalker:
         return self._acted and not was_reset_by_mujoco(self.env)
 
     def reseed(self, seed: int) -> None:
-        """Reset with this seed from now on."""
         self.seed = seed
 
     def reset(self) -> Singles:
@@ -239,5 +238,4 @@ def draw_without_a_screen() -> None:
 
 
 def cannot_draw(problem: str, reason: str) -> MissingExtra:
-    """Return the error of a machine that cannot draw."""
     return MissingExtra(f"{problem} on this machine ({' '.join(reason.split())}); {HINT}")

@@ -95,13 +95,9 @@ class Gymnasium(PolicyTask, frozen=True, kw_only=True):
         return self.env
 
     def open(self, seed: int) -> EnvironmentRollouts:
-        """Return rollouts of the environment."""
         return EnvironmentRollouts(self, self._walker(seed))
 
-    def walker(self, seed: int) -> EnvironmentWalker | None:
-        """Return the environment, controlled step by step."""
-        if not self.walkable:
-            return None
+    def walker(self, seed: int) -> EnvironmentWalker:
         walker = self._walker(seed)
         if walker.discrete:
             space = walker.env.action_space

@@ -67,7 +67,6 @@ class Mujoco(WalkingTask, frozen=True):
 
     @property
     def label(self) -> str:
-        """Return the name of the robot, or of the user's file."""
         return f"MuJoCo {self.model}"
 
     @property
@@ -99,12 +98,6 @@ class Mujoco(WalkingTask, frozen=True):
         require(self.model, "task.model")  # it would be read
         name = Path(self.model).name  # without its folder: run files are passed on
         return msgspec.structs.replace(self, model=f"own {name}" if name in ROBOTS else name, xml=xml_text(self.model))
-
-    def check(self) -> None:
-        """Raise a ConfigError if settings contradict each other, or the robot or the network cannot work."""
-        if self.model in ROBOTS and self.xml:
-            raise ConfigError(f"task.xml: the {self.model} is built in; leave it out")
-        super().check()
 
     def robot_model(self) -> "StateRobotModel":
         """Compile the model; loads MuJoCo. MJCF of a run file needs trust."""
@@ -162,7 +155,6 @@ class OneStateRobot:
         return np.concatenate((self._qpos[self._robot_model.kept], self._qvel), dtype=np.float32, casting="same_kind")
 
     def position(self) -> list[float]:
-        """Return the position of the root body."""
         return self._root.tolist()
 
 

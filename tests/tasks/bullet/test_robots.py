@@ -16,7 +16,7 @@ EPISODES = [Episode(0, "random"), Episode(1, "policy"), Episode(2, "held"), Epis
 EPISODES += [Episode(123456789, "held", 3)]
 
 
-@pytest.fixture(params=KINDS, ids=lambda kind: kind.name)
+@pytest.fixture(params=KINDS, ids=lambda kind: kind.model)
 def robot(request: pytest.FixtureRequest) -> Iterator[Robot]:
     made = request.param()
     yield made

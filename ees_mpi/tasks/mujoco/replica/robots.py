@@ -143,7 +143,6 @@ class Impulses:
         self._points: dict[int, tuple[Point, float, float]] = {}
 
     def reset(self) -> None:
-        """Forget all contact points."""
         self._points.clear()
 
     def touching(self) -> Floats:

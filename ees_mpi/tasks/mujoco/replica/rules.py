@@ -62,7 +62,6 @@ class Rules:
 
     @property
     def observations(self) -> int:
-        """The number of observations."""
         return JOINTS_AT + 2 * len(self.joints) + len(self.feet)
 
 
