@@ -9,6 +9,7 @@ from typing import Any
 
 import h5py
 import numpy as np
+from numpy.typing import NDArray
 
 from ees_mpi import machine
 from ees_mpi.arrays import Arrays, Floats, Singles
@@ -16,7 +17,7 @@ from ees_mpi.config import Config
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.foreign import array_files, policy_files
 from ees_mpi.foreign.policy_files import ForeignPolicy, PolicySource
-from ees_mpi.generation import State, below, mean_std
+from ees_mpi.generation import State, mean_std
 from ees_mpi.registry import flat
 from ees_mpi.registry.search import sources
 from ees_mpi.registry.toml import tables
@@ -246,9 +247,17 @@ def read_policy(path: Path) -> StartingPoint:
     arrays = array_files.read_npz(path)
     try:
         mean, sizes = _parameters(arrays)
-        observations, about = arrays["observation_sums"], dict(json.loads(str(arrays["about"])))
+        observations, mean_of_all = _finite(arrays, "observation_sums", np.float64), arrays["observation_mean"]
+        if observations.shape != (1 + 2 * len(mean_of_all),):
+            raise ValueError(f"its observation_sums do not fit its {len(mean_of_all)} observations")
+        about = dict(json.loads(str(arrays["about"])))
+        needed = ("path", "generation", "run_id", "objective", "state_sha256", "training_steps")
+        missing = [name for name in needed if name not in about]
+        if missing:
+            raise ValueError(f"its note has no {missing[0]}")
         std, noted, config = float(about.pop("std")), about.pop("own_std", 0.0), str(arrays["config"])
-        learned = below("learned_", arrays)
+        others = [name for name in arrays if name.startswith("learned_")]
+        learned = {name.removeprefix("learned_"): _finite(arrays, name) for name in others}
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         other = "" if "parameters" in arrays else "; another program's has NAME.weight and NAME.bias for each layer"
@@ -256,11 +265,24 @@ def read_policy(path: Path) -> StartingPoint:
     return StartingPoint(mean[None], observations, std, about, sizes, config, learned, noted_std=noted)
 
 
+def _finite(arrays: Arrays, name: str, dtype: Any = None) -> NDArray[Any]:
+    """Return an array, perhaps as another type; raise a ValueError if it has anything but finite numbers."""
+    if arrays[name].dtype.kind in "fiu":
+        with np.errstate(over="ignore"):
+            numbers = arrays[name].astype(dtype or arrays[name].dtype)
+        if np.isfinite(numbers).all():
+            return numbers
+    raise ValueError(f"its {name} is not an array of finite numbers")
+
+
 def _parameters(arrays: Arrays) -> tuple[Singles, tuple[int, ...]]:
     """Return the parameters [D] of an exported policy and the sizes of its layers; none for a network of the user."""
     if "layers" not in arrays:
-        return arrays["parameters"], ()
-    layers = [arrays[name] for name in arrays["layers"].tolist()]
+        mean = _finite(arrays, "parameters", np.float32)
+        if mean.ndim != 1:
+            raise ValueError("its parameters are not a vector")
+        return mean, ()
+    layers = [_finite(arrays, name, np.float32) for name in arrays["layers"].tolist()]
     sizes = (*(len(layer) - 1 for layer in layers), layers[-1].shape[1])
     mean = np.concatenate([layer.ravel() for layer in layers])
     if [layer.shape for layer in layers] != [(a + 1, b) for a, b in pairwise(sizes)]:
