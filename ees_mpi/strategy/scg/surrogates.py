@@ -20,7 +20,7 @@ from ees_mpi.strategy.scg.nodes import Stochastic, apply, expect
 
 def standard_es(behaviors: Tensor, fitness: Tensor, ratios: Tensor) -> Tensor:
     """Return E[rank of the fitness], with ranks symmetric in [-0.5, 0.5]."""
-    z = individuals(torch.from_numpy(centred_ranks(fitness.numpy())), ratios)
+    z = individuals(torch.from_numpy(centred_ranks(fitness.detach().cpu().numpy())).to(ratios), ratios)
     return estimate(expect(z, over=z))
 
 

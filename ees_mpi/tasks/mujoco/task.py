@@ -99,6 +99,12 @@ class Mujoco(WalkingTask, frozen=True):
         name = Path(self.model).name  # without its folder: run files are passed on
         return msgspec.structs.replace(self, model=f"own {name}" if name in ROBOTS else name, xml=xml_text(self.model))
 
+    def check(self) -> None:
+        """Raise a ConfigError if settings contradict each other, or the robot or the network cannot work."""
+        if self.model in ROBOTS and self.xml:
+            raise ConfigError(f"task.xml: the {self.model} is built in; leave it out")
+        super().check()
+
     def robot_model(self) -> "StateRobotModel":
         """Compile the model; loads MuJoCo. MJCF of a run file needs trust."""
         if self.model not in ROBOTS:
