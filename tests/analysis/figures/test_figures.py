@@ -85,6 +85,19 @@ def test_generations_can_be_chosen(zoo: Zoo) -> None:
     assert titles == ["after 0 generations", "after 1 generations", "after 2 generations"]
 
 
+def test_a_map_of_a_measurement_names_its_std_also_below_a_long_name(zoo: Zoo, folder: Path) -> None:
+    out = folder / "ant-measured.h5"
+    assert ees("measure", zoo["ant"], "--std", "0.1,0.7", "--count", 20, "-o", out).returncode == 0
+    titles = [axes.get_title() for axes in panels_of("plane", [out, zoo["mixture"], zoo["ant"]], (0, 1))]
+    last = [title.splitlines()[-1] for title in titles]
+    assert last == ["std 0.1", "std 0.7", *2 * ["generation 0", "generation 1"]]
+    (panel,) = panels_of("plane", [out], ())
+    assert panel.get_title().splitlines()[-1] == "std 0.7" and "0.1" not in panel.get_title()
+    for name in ("line", "adaptation-heatmaps"):  # the rows of a measurement are no generations
+        code, line = refused("figure", name, out)
+        assert code == 3 and "no training to show over generations" in line
+
+
 def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(zoo: Zoo) -> None:
     (panel,) = panels_of("locomotion", [zoo["ant"], zoo["ant1"], zoo["ant-es"]])
     lines = {line.get_label(): line.get_ydata() for line in panel.get_lines()}
