@@ -4,15 +4,18 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TextIO
 
-from ees_mpi.config import Config
+import numpy as np
+
+from ees_mpi.config import Config, Evolution
 from ees_mpi.generation import Record, State, invalid_rollouts
 from ees_mpi.ranks import launched
 from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
+MOST = 3  # numbers that a warning lists
 
 
 class Display:
@@ -57,7 +60,9 @@ class Progress(Display):
     """Shows committed generations, and warnings about them."""
 
     def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None]):
-        self._headline, self._file_warning, self._invalid = config.metric_settings().headline, file_warning, False
+        self._headline, self._file_warning = config.metric_settings().headline, file_warning
+        self._climbed = climbed(config)
+        self._invalid = self._alike = False  # each of the two is told once
         self._total, self._first = config.run.generations, done
         super().__init__(total=self._total, initial=done, unit="gen", smoothing=0.05)
 
@@ -65,8 +70,11 @@ class Progress(Display):
         """Show one more committed generation."""
         warnings = [self._file_warning()]
         if not self._invalid and not record["valid"].all():
-            self._invalid = True  # they are told once; each line has their share
+            self._invalid = True  # each line has their share
             warnings.append(invalid_rollouts(record.generation, record["behavior"], record["fitness"], record["valid"]))
+        if not self._alike and (said := all_alike(record, self._climbed)):
+            self._alike = True
+            warnings.append(said)
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
             for warning in filter(None, warnings):
                 self._say(f"warning: {warning}")
@@ -83,6 +91,30 @@ class Progress(Display):
         metrics = record.metrics
         text, invalid = f"{self._headline} {metrics[self._headline]:.4g}", metrics["invalid_share"]
         return f"{text}, {invalid:.1%} invalid" if invalid else text
+
+
+def climbed(config: Config) -> list[str]:
+    """Return the arrays of outcomes that the objective of a config climbs; none if its rows are no individuals."""
+    method = config.method
+    if not isinstance(method, Evolution):
+        return []
+    return [*(["behavior"] if method.algorithm != "fitness" else []), *(["fitness"] if method.uses_fitness else [])]
+
+
+def all_alike(record: Record, names: Sequence[str]) -> str:
+    """Return a sentence on the numbers in these arrays that no valid individual has otherwise; empty: all vary."""
+    valid, same = record["valid"], []
+    for name in names:
+        rows = record[name][valid].reshape(valid.sum(), -1)
+        for place in np.flatnonzero((rows == rows[0]).all(axis=0)).tolist():
+            number = f"{name}[{place}]" if record[name].ndim > 1 else name
+            same.append(f"{number} is {rows[0, place]:g}")
+    if not same:
+        return ""
+    listed = ", ".join(same[:MOST]) + (f" (and {len(same) - MOST} more)" if len(same) > MOST else "")
+    effect = ", and the mean does not move" if record["gradient_norm"] == 0 else ""
+    said = f"generation {record.generation}: {listed} in all {valid.sum()} valid individuals"
+    return f"{said}. What does not vary cannot be climbed{effect}"
 
 
 class Counter(Display):
