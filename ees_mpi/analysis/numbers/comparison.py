@@ -5,7 +5,7 @@ The number of a run is a measure of its offspring, or comes from its files of `e
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,7 @@ def _compare(metric: str, request: CompareRequest) -> Facts:
             for name, runs in groups.items()
         ],
         "tests": tests,
-        "notes": _notes(metric, request, values),
+        "notes": _notes(metric, request, groups),
     }
 
 
@@ -138,11 +138,16 @@ def _check_comparable(metric: str, values: list[RunValue], same_direction: bool)
             )
 
 
-def _notes(metric: str, request: CompareRequest, values: list[RunValue]) -> list[str]:
+def _notes(metric: str, request: CompareRequest, groups: Mapping[str, list[RunValue]]) -> list[str]:
     """Return the facts that a reader should know before trusting the table."""
+    values = [value for runs in groups.values() for value in runs]
     differing, expected = labels.differing([value.settings for value in values]), (*MAY_DIFFER, request.by)
     shown = [key for key in differing if key not in expected and (request.by or key.startswith("task."))]
     notes = [f"the runs {'also ' if request.by else ''}differ in {', '.join(shown)}"] if shown else []
+    for name, runs in groups.items() if not request.by else ():
+        unlike = [key for key in labels.differing([run.settings for run in runs]) if not key.startswith("task.")]
+        if unlike:
+            notes.append(f"the runs of {name} are no repetitions of one another: they differ in {', '.join(unlike)}")
     stds = sorted({value.std for value in values if value.std})
     if len(stds) > 1 and request.by != "population.std":
         listed = ", ".join(f"{std:g}" for std in stds)

@@ -115,6 +115,11 @@ def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Pa
     assert code == 2 and "same run" in line
 
 
+def test_a_group_whose_runs_differ_in_more_than_the_seed_is_noted(zoo: Zoo) -> None:
+    (note,) = compared("--metric", "entropy", zoo["cheetah"], zoo["narrow"], "--against", zoo["cheetah1"])["notes"]
+    assert "MaxEnt-EES (first set)" in note and note.endswith("they differ in population.std")
+
+
 def test_policies_that_are_the_best_of_unequally_many_mutations_are_noted(folder: Path, cheetah: Path) -> None:
     other = walk(folder / "many.h5", "cheetah-maxvar", "run.seed=8")
     for run, mutations in ((cheetah, 3), (other, 4)):
