@@ -93,7 +93,7 @@ def locomotion(runs: Sequence[Run]) -> Figure:
     """
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
-    name = "distance_mean" if runs[0].metric_settings.places else "variance"
+    name = "distance_mean" if all(run.metric_settings.places for run in runs) else "variance"
     for run, group in zip(runs, labels.group_names(runs), strict=True):
         check_generation(run, None)
         lines.setdefault(group, []).append(run[name][:])

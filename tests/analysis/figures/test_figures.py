@@ -1,6 +1,7 @@
 """Every figure from small real run files: that it is drawn, that it shows what is in them, and what is refused."""
 
 import gzip
+import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -107,6 +108,15 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(zoo: Zoo) -> Non
             logged.append(file["generations/distance_mean"][:])
     np.testing.assert_allclose(lines["MaxEnt-EES, mean of 2 runs"], np.mean(logged, axis=0))
     assert list(lines) == ["standard ES", "MaxEnt-EES, mean of 2 runs"]
+
+
+def test_runs_of_which_one_has_no_place_are_drawn_by_their_variance(zoo: Zoo, folder: Path) -> None:
+    path = folder / "placeless.h5"
+    path.write_bytes(zoo["cheetah1"].read_bytes())
+    with edited(path) as file:
+        file.attrs["metrics"] = json.dumps({**json.loads(file.attrs["metrics"]), "places": 0})
+    (panel,) = panels_of("locomotion", [zoo["cheetah"], path])
+    assert panel.get_ylabel().startswith("variance")
 
 
 def test_runs_that_differ_in_a_key_are_not_taken_for_seeds(zoo: Zoo, folder: Path) -> None:
