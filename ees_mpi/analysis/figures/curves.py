@@ -116,7 +116,8 @@ def maml_training(runs: Sequence[Run]) -> Figure:
             raise RunFileError(f"{run.path} is not a run of MAML; expected one of a -maml preset")
         check_committed(run)
         sign, before = run["sign"][:], run["fitness_before"][:]
-        shown = (run["fitness"][:], np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
+        after = np.where(run["valid"][:], run["fitness"][:], np.nan)
+        shown = (after, np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
         for curves, values in zip(lines.values(), shown, strict=True):
             with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # no task to this side: a gap
                 curves.append(np.nanmean(values, axis=1))

@@ -129,12 +129,16 @@ def test_runs_that_differ_in_a_key_are_not_taken_for_seeds(zoo: Zoo, folder: Pat
     assert {name.partition(", ")[2] for name in names} == {"lr 0.1, std 0.5", "lr 0.1, std 0.7", "lr 0.2, std 0.5"}
 
 
-def test_outer_iterations_without_a_task_to_one_side_are_a_gap(folder: Path) -> None:
+def test_outer_iterations_without_a_task_to_one_side_are_a_gap_and_invalid_tasks_do_not_count(folder: Path) -> None:
     path = folder / "maml.h5"
     path.write_bytes(gzip.decompress((TESTS / "data" / "format5" / "maml.h5.gz").read_bytes()))
     with edited(path) as file:
         file["generations/sign"][1] = 1
+        file["generations/valid"][2, 0] = 0
+        file["generations/fitness"][2, 0] = 1e9  # of an invalid task a number says nothing
+        after = file["generations/fitness"][2, 1:].mean()
     (panel,) = panels_of("maml-training", [path])
+    assert panel.get_lines()[1].get_ydata()[2] == pytest.approx(after)
     gaps = {line.get_label(): np.isnan(line.get_ydata()).tolist() for line in panel.get_lines()[1:]}
     assert gaps.pop("before, to the left") == [False, True, False]
     assert list(gaps.values()) == [[False] * 3, [False] * 3]
