@@ -26,6 +26,8 @@ from ees_mpi.spread import Scale
 from ees_mpi.strategy import density
 
 BEST = 40  # mutations, as in the paper's few-shot adaptation
+# What tables, and records as flat numbers, have beside metrics.
+TAKEN = ("file", "label", "generation", "std", "individuals", "invalid", "errors", "lengths", "warning")
 
 # What a metric may need; an error says it in these words.
 MUTATIONS = "mutations; the rows of a MAML run are tasks"
@@ -66,14 +68,14 @@ class Settings:
     @cached_property
     def own_names(self) -> list[str]:
         """The user's objectives as names of metrics: a second f, or one that is taken, is f_2."""
-        names = [*METRICS]
+        names = [*METRICS, *TAKEN]
         for label in self.own:
             name, count = label, 1
             while name in names:
                 count += 1
                 name = f"{label}_{count}"
             names.append(name)
-        return names[len(METRICS) :]
+        return names[len(METRICS) + len(TAKEN) :]
 
     @cached_property
     def headline(self) -> str:

@@ -121,3 +121,8 @@ def test_components_are_specialized_if_behavior_tells_them_apart(shift: float, f
 def test_an_objective_of_the_user_never_has_the_name_of_a_metric() -> None:
     settings = Settings(2, own=("spread", "spread", "entropy"))
     assert settings.own_names == ["spread", "spread_2", "entropy_2"] and settings.headline == "spread"
+
+
+def test_an_objective_of_the_user_takes_no_column_of_another_number() -> None:
+    settings = Settings(2, own=("generation", "std", "invalid"))
+    assert settings.own_names == ["generation_2", "std_2", "invalid_2"]

@@ -219,6 +219,13 @@ def test_adapt_chooses_by_the_starts_of_the_run_or_from_one_start(several: Path,
     assert code == 2 and "all other keys are the run's" in line
 
 
+def test_a_place_below_0_is_not_said_to_go_away_from_a_start_that_is_not_0(own: Path, tmp_path: Path) -> None:
+    path = tmp_path / "below.h5"
+    done("train", own, *sets("task.behavior=support.own_place:below"), "-o", path)
+    said = done("adapt", path, "--direction", "right", "--mutations", 3, "--evaluations", 2).stdout
+    assert "towards right" in said and "does not go" not in said
+
+
 def test_places_on_a_line_are_drawn_together_as_trails(own: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "line.h5", tmp_path / "together.gif"
     done("train", own, *HEIGHT, "-o", path)

@@ -73,6 +73,9 @@ def group_names(runs: Sequence[Run]) -> list[str]:
     """
     labels = [label(run) for run in runs]
     configs = [settings(run.config.sections()) for run in runs]
+    for run, config in zip(runs, configs, strict=True):
+        if len(stds(run)) > 1:  # of a measurement, whose config has the smallest one
+            del config["population.std"]
     names = []
     for name, config in zip(labels, configs, strict=True):
         members = [other for other, same in zip(configs, labels, strict=True) if same == name]
@@ -110,7 +113,7 @@ def started_from(run: Run) -> str:
     return algorithm(str(note["objective"])) if "objective" in note else "a trained mean" if note else ""
 
 
-def settings(sections: Mapping[str, Any]) -> Settings:
+def settings(sections: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a config, by key."""
     return {"method": "ees", **dict(flat(sections))}
 

@@ -48,6 +48,7 @@ class Choice:
     component: int = 0  # of a mean
     reason: str = ""
     new: bool = False  # True: sampled a moment ago, so that the generation means nothing to the user
+    std: float | None = None  # of a study, whose rows are no generations
 
     @property
     def name(self) -> str:
@@ -56,8 +57,13 @@ class Choice:
         return f"{'mutation' if self.new else 'individual'} {self.individual}"
 
     @property
+    def row(self) -> str:
+        return f"generation {self.generation}" if self.std is None else f"std {self.std:g}"
+
+    @property
     def title(self) -> str:
-        name = self.name if self.new else f"generation {self.generation}, {self.name}"
+        alone = self.new or (self.individual is None and self.std is not None)  # a mean has no std
+        name = self.name if alone else f"{self.row}, {self.name}"
         return name + (f", {self.reason}" if self.reason else "")
 
 
@@ -191,7 +197,10 @@ def replay_run(path: Path, request: ReplayRequest, say: Callable[[str], None], n
     with tell_missing(open_run(path, request.trust)) as run:
         run.path = named or path
         run.check_last()
-        choices = [replace(choice, new=bool(request.mutations)) for choice in choose(run, request)]
+        choices = [
+            replace(choice, new=bool(request.mutations), std=run.std(choice.generation) if is_study(run) else None)
+            for choice in choose(run, request)
+        ]
         size = request.size or ((640, 480) if len(choices) == 1 else (320, 240))
         with closing(_opened(run, request, size)) as actor:
             player = Player(run, actor)
@@ -350,7 +359,7 @@ def scene(run: Run, recorded: Sequence[Recorded], seconds: float, size: tuple[in
         raise RunFileError(f"{run.path}: a rollout has no finite place that can be drawn")
     title, numbers, unit = choices[0].title, [""], 1.0
     if len(choices) > 1:
-        kind = "mutations of one network" if choices[0].new else f"of generation {choices[0].generation}"
+        kind = "mutations of one network" if choices[0].new else f"of {choices[0].row}"
         title = f"{len(choices)} {kind}"
         numbers = [choice.name if choice.individual is None else str(choice.individual) for choice in choices]
     title += which_start(run)

@@ -66,6 +66,7 @@ def write_report(paths: Sequence[Path], out: Path | None, trust: bool = False) -
 def render(runs: Sequence[Run]) -> str:
     """Return the page as text."""
     offspring.check_one_task(runs)
+    _check_rows(runs)
     run, done = runs[0], sum(member.complete for member in runs)
     study, row = is_study(run), "std" if is_study(run) else "generation"
     with drawing(charts.LOOK):
@@ -89,7 +90,7 @@ def render(runs: Sequence[Run]) -> str:
             with suppress(RunFileError, MissingExtra):  # not a file of `measure --starts`; no scipy
                 sections["Heritability"] = _columns(describe(run))
         else:
-            summary, state = _groups(curves), ""
+            summary, state = _groups(runs, curves), ""
             sections["Runs"] = _each(runs)
             subtitle, unfinished = f"{len(runs)} runs", f"{done} of {len(runs)} runs are complete"
     sections[f"Config of {run.path.name}"] = f"<pre>{html.escape(run.config.to_toml())}</pre>"
@@ -114,6 +115,18 @@ def render(runs: Sequence[Run]) -> str:
         ),
         data=json.dumps(frames, separators=(",", ":"), allow_nan=False).replace("</", "<\\/"),
     )
+
+
+def _check_rows(runs: Sequence[Run]) -> None:
+    """Raise a RunFileError if the rows of files are not the same: generations, or stds; samples have one row each."""
+    first = stds(runs[0])
+    for run in runs:
+        if stds(run) != first and not len(stds(run)) == len(first) == 1:
+            rows = [
+                f"{each.path} has {'stds ' + ', '.join(map(str, stds(each))) if is_study(each) else 'generations'}"
+                for each in (runs[0], run)
+            ]
+            raise RunFileError(f"{' and '.join(rows)}, so their rows do not belong together; give a report to each")
 
 
 def groups(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -172,12 +185,11 @@ def _is_known(lines: Mapping[str, Sequence[Floats]]) -> bool:
 
 def _curves(runs: Sequence[Run], curves: Curves, row: str) -> str:
     """Return charts of the metrics, of all runs over each other, or a sentence if there is nothing to draw."""
-    alike = all(stds(run) == stds(runs[0]) for run in runs)
     drawn = {}
     for name in (*curves.main, *(name for name in curves.titles if name not in curves.main)):
         level = OPTIMUM if name == "x" else None
         title = curves.titles[name][0].upper() + curves.titles[name][1:]
-        drawn[name] = charts.chart(title, curves.lines[name], at=stds(runs[0]) if alike else (), level=level)
+        drawn[name] = charts.chart(title, curves.lines[name], at=stds(runs[0]), level=level)
     if not any(drawn.values()):
         return f"<p class='faint'>One {row} has no curves; the numbers above describe it.</p>"
     members_of = groups(runs)
@@ -206,8 +218,8 @@ def _moments(run: Run, curves: Curves) -> str:
     return _table(["", *head], rows)
 
 
-def _groups(curves: Curves) -> str:
-    """Return a table of the main metrics in the last generation: a row for each group, with intervals over seeds."""
+def _groups(runs: Sequence[Run], curves: Curves) -> str:
+    """Return a table of the main metrics in the last row: a row for each group, with intervals over seeds."""
     names = list(next(iter(curves.lines.values())))
     rows = []
     for name in names:
@@ -220,7 +232,8 @@ def _groups(curves: Curves) -> str:
                 text += f" ({low} to {high})"
             cells.append(text)
         rows.append([name, str(len(curves.lines[curves.main[0]][name])), *cells])
-    head = ["last generation", "runs", *(curves.titles[name] for name in curves.main)]
+    where = {f"std {stds(run)[-1]:g}" if is_study(run) else "last generation" for run in runs}
+    head = [", ".join(sorted(where)), "runs", *(curves.titles[name] for name in curves.main)]
     several = any(int(row[1]) > 1 for row in rows)
     note = "<p class='faint'>Means over runs; in brackets: their interval of 95 % (t).</p>" if several else ""
     return note + _table(head, rows, [charts.key(place) for place in range(len(names))])

@@ -148,7 +148,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
             said, mean = adapted.sentence.format(direction=direction), np.nanmean(scores["fitness"])
             starts = f"{request.evaluations} other start{'s' * (request.evaluations > 1)}"
             say(f"{target}: {said}; from {starts} it went {mean:.3f} on average")
-            if mean <= 0:
+            if mean <= 0 and task.begins_at_origin:  # elsewhere a robot may go there and not reach 0
                 right = f"{(scores['fitness'] > 0).sum()} of {request.evaluations}"
                 away = f"on average it does not go towards {direction} from other starts ({right} do)"
                 say(f"note: {away}; ees-mpi docs heritability says why, and what helps")

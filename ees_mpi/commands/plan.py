@@ -168,10 +168,12 @@ def measured_costs(config: Config, nodes: Nodes, ranks: Ranks) -> Costs:
     rollout = float(taken.max()) * len(drivers) / size if on_gpu else float(taken.mean()) / count
     update = time_update(share, nodes.all_ranks)
     commit = time_commit(config, state.arrays())
+    starts = config.task.rollouts
+    timed_ones = f"{count} individuals of {starts} rollouts" if starts > 1 else f"{count} rollouts"
     rollouts = (
         f"a batch of {count} ({seconds(taken.max())})"
         if on_gpu
-        else f"{count} rollouts ({seconds(rollout)} each{f', on {ranks.size} ranks at once' * (ranks.size > 1)})"
+        else f"{timed_ones} ({seconds(rollout)} each{f', on {ranks.size} ranks at once' * (ranks.size > 1)})"
     )
     return Costs(
         f"{rollouts}, one update ({seconds(update)} on rank {nodes.all_ranks - 1}), one commit ({seconds(commit)})",

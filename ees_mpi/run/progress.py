@@ -4,15 +4,18 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self, TextIO
 
-from ees_mpi.config import Config
+import numpy as np
+
+from ees_mpi.config import Config, Evolution
 from ees_mpi.generation import Record, State, invalid_rollouts
 from ees_mpi.ranks import launched
 from ees_mpi.terminal import clock, pace, plain
 
 LINE_SECONDS = 5.0  # between two lines in a log file
+MOST = 3  # numbers that a warning lists
 
 
 class Display:
@@ -57,7 +60,11 @@ class Progress(Display):
     """Shows committed generations, and warnings about them."""
 
     def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None]):
-        self._headline, self._file_warning, self._invalid = config.metric_settings().headline, file_warning, False
+        self._headline, self._file_warning = config.metric_settings().headline, file_warning
+        self._climbed, self._remembers = climbed(config), False
+        if isinstance(config.method, Evolution):
+            self._remembers = any(part.remembers for _, part in config.method.objective.members)
+        self._invalid = self._alike = False  # each of the two is told once
         self._total, self._first = config.run.generations, done
         super().__init__(total=self._total, initial=done, unit="gen", smoothing=0.05)
 
@@ -65,8 +72,12 @@ class Progress(Display):
         """Show one more committed generation."""
         warnings = [self._file_warning()]
         if not self._invalid and not record["valid"].all():
-            self._invalid = True  # they are told once; each line has their share
+            self._invalid = True  # each line has their share
             warnings.append(invalid_rollouts(record.generation, record["behavior"], record["fitness"], record["valid"]))
+        empty = self._remembers and record.generation == 0  # a memory, which then gives no weights
+        if not (self._alike or empty) and (said := nothing_to_climb(record, self._climbed)):
+            self._alike = True
+            warnings.append(said)
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
             for warning in filter(None, warnings):
                 self._say(f"warning: {warning}")
@@ -83,6 +94,34 @@ class Progress(Display):
         metrics = record.metrics
         text, invalid = f"{self._headline} {metrics[self._headline]:.4g}", metrics["invalid_share"]
         return f"{text}, {invalid:.1%} invalid" if invalid else text
+
+
+def climbed(config: Config) -> list[str]:
+    """Return the arrays of outcomes that the objective of a config climbs; none if its rows are no individuals."""
+    method = config.method
+    if not isinstance(method, Evolution):
+        return []
+    return [*(["behavior"] if method.algorithm != "fitness" else []), *(["fitness"] if method.uses_fitness else [])]
+
+
+def nothing_to_climb(record: Record, names: Sequence[str]) -> str:
+    """Return a sentence on the numbers in these arrays that all valid individuals share, or on a gradient of 0.
+
+    It is empty if all is well.
+    """
+    valid, same = record["valid"], []
+    for name in names:
+        rows = record[name][valid].reshape(valid.sum(), -1)
+        for place in np.flatnonzero((rows == rows[0]).all(axis=0)).tolist():
+            number = f"{name}[{place}]" if record[name].ndim > 1 else name
+            same.append(f"{number} is {rows[0, place]:g}")
+    effects = []
+    if same:
+        listed = ", ".join(same[:MOST]) + (f" (and {len(same) - MOST} more)" if len(same) > MOST else "")
+        effects.append(f"{listed} in all {valid.sum()} valid individuals, and what does not vary cannot be climbed")
+    if names and record["gradient_norm"] == 0:
+        effects.append("the gradient is 0, so that nothing is learned from this generation")
+    return f"generation {record.generation}: {'; '.join(effects)}" if effects else ""
 
 
 class Counter(Display):

@@ -55,6 +55,14 @@ def test_one_run_is_shown_with_its_config_dates_and_results() -> None:
     assert data["results"]["entropy"] == last and data["config"]["population"]["std"] == 0.5
 
 
+def test_the_numbers_of_a_measurement_are_shown_with_the_std_of_their_row(tmp_path: Path) -> None:
+    out = tmp_path / "measured.h5"
+    done("measure", "sweep0.h5", "--std", "0.1,0.7", "--count", 4, "-o", out)
+    results = info(out)["results"]
+    with open_run(out) as run:
+        assert (results["std"], results["variance"]) == (pytest.approx(0.7), run["variance"][1])
+
+
 def test_a_table_has_the_keys_in_which_runs_differ_and_is_sorted() -> None:
     table = rows("sweep0.h5", "sweep1.h5", "sweep2.h5")
     assert [(row["file"], row["population.std"], row["seed"], row["generations"]) for row in table] == [

@@ -117,4 +117,5 @@ def test_code_that_is_not_deterministic_is_refused_as_train_does(tmp_path: Path)
     words = (tmp_path / "own.toml", "--set", "run.generations=2")
     refused = refusal("plan", *words)
     assert refused[0] == 2 and "it is not deterministic: individual 0 was evaluated twice" in refused[1]
-    done("plan", *words, "--set", "task.deterministic=false")
+    said = done("plan", *words, "--set", "task.deterministic=false", "--set", "task.rollouts=3").stdout
+    assert "8 individuals of 3 rollouts (" in said  # whose time is that of all three

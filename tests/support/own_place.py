@@ -70,5 +70,9 @@ def final_place(rollout: "Rollout") -> Any:
     return rollout.observations[-1]
 
 
+def below(rollout: "Rollout") -> Any:
+    return [-2.0 + 0.1 * np.tanh(rollout.observations[-1][0])]
+
+
 def opposite_and_place(rollout: "Rollout") -> Any:
     return [*-rollout.observations[-1], *rollout.observations[-1]]

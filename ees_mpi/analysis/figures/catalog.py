@@ -58,7 +58,15 @@ FIGURES = {
     "starts": Recipe(positions.starts, "", "files of ees-mpi measure --starts; a panel for each file, std and axis"),
     "signal": Recipe(curves.signal, "", "runs of any objective; a curve for each, of signal and of step lengths"),
 }
-OVER_GENERATIONS = ("interference", "maml-training", "adaptation", "locomotion", "sweep")  # need training
+OVER_GENERATIONS = (  # need training
+    "interference",
+    "line",
+    "maml-training",
+    "adaptation",
+    "adaptation-heatmaps",
+    "locomotion",
+    "sweep",
+)
 
 
 def listed() -> list[str]:

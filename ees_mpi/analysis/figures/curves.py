@@ -93,7 +93,7 @@ def locomotion(runs: Sequence[Run]) -> Figure:
     """
     offspring.check_one_task(runs)
     lines: dict[str, list[Any]] = {}
-    name = "distance_mean" if runs[0].metric_settings.places else "variance"
+    name = "distance_mean" if all(run.metric_settings.places for run in runs) else "variance"
     for run, group in zip(runs, labels.group_names(runs), strict=True):
         check_generation(run, None)
         lines.setdefault(group, []).append(run[name][:])
@@ -116,7 +116,8 @@ def maml_training(runs: Sequence[Run]) -> Figure:
             raise RunFileError(f"{run.path} is not a run of MAML; expected one of a -maml preset")
         check_committed(run)
         sign, before = run["sign"][:], run["fitness_before"][:]
-        shown = (run["fitness"][:], np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
+        after = np.where(run["valid"][:], run["fitness"][:], np.nan)
+        shown = (after, np.where(sign > 0, before, np.nan), np.where(sign < 0, before, np.nan))
         for curves, values in zip(lines.values(), shown, strict=True):
             with warnings.catch_warnings(action="ignore", category=RuntimeWarning):  # no task to this side: a gap
                 curves.append(np.nanmean(values, axis=1))

@@ -123,8 +123,11 @@ def plane(runs: Sequence[Run], generations: Sequence[int], by_component: bool = 
     check_one_task(runs)
     chosen = [(run, check_generation(run, g)) for run in runs for g in generations or (None,)]
     names = style.titles([run for run, _ in chosen])
-    if generations:
-        names = [f"{name}, generation {g}" for name, (_, g) in zip(names, chosen, strict=True)]
+    for place, (run, g) in enumerate(chosen):
+        if row := stds(run):
+            names[place] += f"\nstd {row[g]:g}"
+        elif generations:
+            names[place] += f"\ngeneration {g}"
     columns = min(len(generations), 3) if len(generations) > 1 else 3  # a row for each run, if it has room
     return draw_maps(runs[0], [read_rows(run, g) for run, g in chosen], names, columns, by_component)[0]
 
@@ -199,8 +202,9 @@ def draw_maps(
 
 
 def wrapped(name: str, columns: int) -> str:
-    """Break the title of a panel into two lines at most, for so many panels in a row."""
-    return textwrap.fill(name, 100 // (columns + 1), max_lines=2, placeholder=" ...", break_on_hyphens=False)
+    """Break the title of a panel, each of its lines into two at most, for so many panels in a row."""
+    broken = textwrap.TextWrapper(100 // (columns + 1), max_lines=2, placeholder=" ...", break_on_hyphens=False)
+    return "\n".join(map(broken.fill, name.split("\n")))
 
 
 def shares(position: Floats, edges: Sequence[Floats]) -> Floats:

@@ -5,7 +5,7 @@ The number of a run is a measure of its offspring, or comes from its files of `e
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -44,7 +44,9 @@ class RunValue:
     settings: labels.Settings  # the config, by key
     size: int  # the number of individuals
     generation: int
+    valid: int = 0  # of the individuals
     directions: tuple[float, ...] = ()  # to which it was adapted
+    chosen: tuple[str, ...] = ()  # of which mutations the adapted policies are the best, and by which starts
     std: float = 0.0  # of the mutations, in a study
     about: str = ADAPTATION["adaptation"]  # what the metric is, with the length on which it depends
 
@@ -99,7 +101,7 @@ def _compare(metric: str, request: CompareRequest) -> Facts:
             for name, runs in groups.items()
         ],
         "tests": tests,
-        "notes": _notes(request, values),
+        "notes": _notes(metric, request, groups),
     }
 
 
@@ -136,17 +138,29 @@ def _check_comparable(metric: str, values: list[RunValue], same_direction: bool)
             )
 
 
-def _notes(request: CompareRequest, values: list[RunValue]) -> list[str]:
+def _notes(metric: str, request: CompareRequest, groups: Mapping[str, list[RunValue]]) -> list[str]:
     """Return the facts that a reader should know before trusting the table."""
+    values = [value for runs in groups.values() for value in runs]
     differing, expected = labels.differing([value.settings for value in values]), (*MAY_DIFFER, request.by)
     shown = [key for key in differing if key not in expected and (request.by or key.startswith("task."))]
     notes = [f"the runs {'also ' if request.by else ''}differ in {', '.join(shown)}"] if shown else []
+    for name, runs in groups.items() if not request.by else ():
+        unlike = [key for key in labels.differing([run.settings for run in runs]) if not key.startswith("task.")]
+        if unlike:
+            notes.append(f"the runs of {name} are no repetitions of one another: they differ in {', '.join(unlike)}")
     stds = sorted({value.std for value in values if value.std})
     if len(stds) > 1 and request.by != "population.std":
         listed = ", ".join(f"{std:g}" for std in stds)
         notes.append(
             f"the mutations have different stds, {listed}; --generation N compares those of row N of all files"
         )
+    ways = dict.fromkeys(way for value in values for way in value.chosen)
+    if len(ways) > 1:
+        notes.append(f"the runs were adapted in different ways: {'; '.join(ways)}")
+    valid = sorted({value.valid for value in values})
+    if metric == "coverage" and len(valid) > 1:
+        counts = f"{valid[0]} to {valid[-1]} valid individuals"
+        notes.append(f"the runs have {counts}, and more of them visit more cells")
     for label in dict.fromkeys(value.label for value in values):
         trained = sorted({value.generation for value in values if value.label == label})
         if len(trained) > 1:  # of samples and adaptations; others are refused
@@ -180,7 +194,8 @@ def _of_run(metric: str, run: Run, g: int, scale: Scale) -> RunValue:
     trained = g if of.generation is None else of.generation
     keys = {**labels.settings_of(run), **({"population.std": std} if std else {})}
     about = run.path, of.run_id, keys, run["behavior"].shape[1], trained
-    return RunValue(labels.label(run), value, *about, std=std, about=metrics.title(metric, scale))
+    valid = int(run["valid"][g].sum())
+    return RunValue(labels.label(run), value, *about, valid, std=std, about=metrics.title(metric, scale))
 
 
 def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
@@ -199,6 +214,7 @@ def _read_adapted(paths: Sequence[Path]) -> list[RunValue]:
             adaptations[0],
             value=float(np.mean([adaptation.value for adaptation in adaptations])),
             directions=tuple(sorted(adaptation.directions[0] for adaptation in adaptations)),
+            chosen=tuple(way for adaptation in adaptations for way in adaptation.chosen),
         )
         for adaptations in runs.values()
     ]
@@ -210,12 +226,15 @@ def _read_adaptation(path: Path) -> RunValue:
         adaptation = read_adaptation(path)
         facts, note, config = adaptation.attributes, adaptation.run, adaptation.config
         direction = float(facts["direction"]) % 360
-        about = path, str(note["run_id"]), labels.settings(config), len(adaptation.fitness), int(note["generation"])
+        mutations = adaptation.arrays.get("mutations/fitness", ())  # none, if it was adapted by a gradient step
+        about = path, str(note["run_id"]), labels.settings(config), len(mutations), int(note["generation"])
         name = labels.algorithm(adaptation.algorithm)
     if not np.isfinite(adaptation.fitness).any():
         raise RunFileError(f"{path}: none of its {len(adaptation.fitness)} evaluations is finite")
     mean = float(np.nanmean(adaptation.fitness))
-    return RunValue(name, mean, *about, (direction,))
+    how = f", chosen {facts['chosen']}" if "chosen" in facts else ""  # an earlier version did not note it
+    chosen = (f"best of {len(mutations)} mutations{how}",) if len(mutations) else ()
+    return RunValue(name, mean, *about, directions=(direction,), chosen=chosen)
 
 
 def text(facts: Facts) -> str:

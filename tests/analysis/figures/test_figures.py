@@ -1,6 +1,7 @@
 """Every figure from small real run files: that it is drawn, that it shows what is in them, and what is refused."""
 
 import gzip
+import json
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -85,6 +86,19 @@ def test_generations_can_be_chosen(zoo: Zoo) -> None:
     assert titles == ["after 0 generations", "after 1 generations", "after 2 generations"]
 
 
+def test_a_map_of_a_measurement_names_its_std_also_below_a_long_name(zoo: Zoo, folder: Path) -> None:
+    out = folder / "ant-measured.h5"
+    assert ees("measure", zoo["ant"], "--std", "0.1,0.7", "--count", 20, "-o", out).returncode == 0
+    titles = [axes.get_title() for axes in panels_of("plane", [out, zoo["mixture"], zoo["ant"]], (0, 1))]
+    last = [title.splitlines()[-1] for title in titles]
+    assert last == ["std 0.1", "std 0.7", *2 * ["generation 0", "generation 1"]]
+    (panel,) = panels_of("plane", [out], ())
+    assert panel.get_title().splitlines()[-1] == "std 0.7" and "0.1" not in panel.get_title()
+    for name in ("line", "adaptation-heatmaps"):  # the rows of a measurement are no generations
+        code, line = refused("figure", name, out)
+        assert code == 3 and "no training to show over generations" in line
+
+
 def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(zoo: Zoo) -> None:
     (panel,) = panels_of("locomotion", [zoo["ant"], zoo["ant1"], zoo["ant-es"]])
     lines = {line.get_label(): line.get_ydata() for line in panel.get_lines()}
@@ -94,6 +108,15 @@ def test_locomotion_is_the_mean_over_seeds_of_the_mean_distance(zoo: Zoo) -> Non
             logged.append(file["generations/distance_mean"][:])
     np.testing.assert_allclose(lines["MaxEnt-EES, mean of 2 runs"], np.mean(logged, axis=0))
     assert list(lines) == ["standard ES", "MaxEnt-EES, mean of 2 runs"]
+
+
+def test_runs_of_which_one_has_no_place_are_drawn_by_their_variance(zoo: Zoo, folder: Path) -> None:
+    path = folder / "placeless.h5"
+    path.write_bytes(zoo["cheetah1"].read_bytes())
+    with edited(path) as file:
+        file.attrs["metrics"] = json.dumps({**json.loads(file.attrs["metrics"]), "places": 0})
+    (panel,) = panels_of("locomotion", [zoo["cheetah"], path])
+    assert panel.get_ylabel().startswith("variance")
 
 
 def test_runs_that_differ_in_a_key_are_not_taken_for_seeds(zoo: Zoo, folder: Path) -> None:
@@ -106,12 +129,16 @@ def test_runs_that_differ_in_a_key_are_not_taken_for_seeds(zoo: Zoo, folder: Pat
     assert {name.partition(", ")[2] for name in names} == {"lr 0.1, std 0.5", "lr 0.1, std 0.7", "lr 0.2, std 0.5"}
 
 
-def test_outer_iterations_without_a_task_to_one_side_are_a_gap(folder: Path) -> None:
+def test_outer_iterations_without_a_task_to_one_side_are_a_gap_and_invalid_tasks_do_not_count(folder: Path) -> None:
     path = folder / "maml.h5"
     path.write_bytes(gzip.decompress((TESTS / "data" / "format5" / "maml.h5.gz").read_bytes()))
     with edited(path) as file:
         file["generations/sign"][1] = 1
+        file["generations/valid"][2, 0] = 0
+        file["generations/fitness"][2, 0] = 1e9  # of an invalid task a number says nothing
+        after = file["generations/fitness"][2, 1:].mean()
     (panel,) = panels_of("maml-training", [path])
+    assert panel.get_lines()[1].get_ydata()[2] == pytest.approx(after)
     gaps = {line.get_label(): np.isnan(line.get_ydata()).tolist() for line in panel.get_lines()[1:]}
     assert gaps.pop("before, to the left") == [False, True, False]
     assert list(gaps.values()) == [[False] * 3, [False] * 3]

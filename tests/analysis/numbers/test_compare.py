@@ -115,6 +115,28 @@ def test_the_files_of_adapt_and_sample_can_be_compared(folder: Path, cheetah: Pa
     assert code == 2 and "same run" in line
 
 
+def test_a_group_whose_runs_differ_in_more_than_the_seed_is_noted(zoo: Zoo) -> None:
+    (note,) = compared("--metric", "entropy", zoo["cheetah"], zoo["narrow"], "--against", zoo["cheetah1"])["notes"]
+    assert "MaxEnt-EES (first set)" in note and note.endswith("they differ in population.std")
+
+
+def test_policies_that_are_the_best_of_unequally_many_mutations_are_noted(folder: Path, cheetah: Path) -> None:
+    other = walk(folder / "many.h5", "cheetah-maxvar", "run.seed=8")
+    for run, mutations in ((cheetah, 3), (other, 4)):
+        words = ("--mutations", mutations, "--evaluations", 1, "-o", f"{run.stem}-best.h5")
+        assert ees("adapt", run, "--direction", "left", *words).returncode == 0
+    (note,) = compared("--metric", "adaptation", f"{cheetah.stem}-best.h5", "--against", "many-best.h5")["notes"]
+    assert "best of 3 mutations, chosen from one start; best of 4 mutations" in note
+
+
+def test_unequally_many_valid_individuals_are_noted_beside_a_coverage(folder: Path, cheetah: Path) -> None:
+    place = np.random.default_rng(0).normal(size=(8, 1))
+    less = np.where(np.arange(8)[:, None] == 3, np.nan, place)
+    one, other = seeds(folder, cheetah, "valid", [place, less])
+    assert "7 to 8 valid individuals" in compared("--metric", "coverage", one, "--against", other)["notes"][-1]
+    assert compared("--metric", "distance_mean", one, "--against", other)["notes"] == []
+
+
 def test_samples_after_different_generations_are_noted(folder: Path, cheetah: Path) -> None:
     other = walk(folder / "early.h5", "cheetah-maxent", "run.seed=7")
     for run, generation in ((cheetah, 3), (other, 1)):

@@ -59,6 +59,12 @@ def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheeta
     assert "mean 0" in said and "mean 1" in said and said.count(SAME) == 1
 
 
+def test_an_individual_of_a_measurement_is_named_by_its_std(finished: Path, tmp_path: Path) -> None:
+    done("measure", finished, "--std", "0.1,0.5", "--count", 4, "-o", tmp_path / "measured.h5")
+    assert done("replay", tmp_path / "measured.h5", "--individual", 2).stdout.startswith("std 0.5, individual 2: ")
+    assert done("replay", tmp_path / "measured.h5", "--mean").stdout.startswith("mean 0: ")
+
+
 def test_an_environment_of_gymnasium_films_itself(tmp_path: Path) -> None:
     words = ("task.name=gymnasium", "task.env=support.own_place:PlacePoint-v0", "task.behavior=final_observation")
     small = ("task.steps=4", "task.rollouts=2", "task.starts=own", "population.size=4", "noise.size=100000")

@@ -49,7 +49,7 @@ def test_new_mutations_of_a_run_are_drawn_together_with_the_bits_of_a_sample(ant
     assert out.read_bytes()[:6] == b"GIF89a" and b"NETSCAPE2.0" in out.read_bytes()  # it begins again at its end
     done("sample", ant, "--count", 5, "--out", tmp_path / "sample.h5")
     of_sample = done("replay", tmp_path / "sample.h5", "--individual", 3).stdout.splitlines()[0]
-    of_sample = of_sample.replace("generation 0, individual 3", "mutation 3").removesuffix(f": {SAME}")
+    of_sample = of_sample.replace("std 0.02, individual 3", "mutation 3").removesuffix(f": {SAME}")
     assert of_sample in printed.splitlines()
     other = done("replay", ant, "--mutations", 5, "--set", "task.engine=mujoco", *options).stdout
     assert other.count("\nmutation ") == 5 and other.endswith(AGAIN)

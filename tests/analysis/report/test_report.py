@@ -9,7 +9,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from support.program import done, ees, train
+from support.program import done, ees, refused, train
 from support.run_files import edited
 
 from ees_mpi import open_run
@@ -114,6 +114,17 @@ def test_several_seeds_have_their_mean_with_an_interval(finished: Path, tmp_path
     row = page.split("</table>")[0]
     assert row.count("<tr>") == 2 and f"{number(np.mean(ends))} (" in row and "interval of 95 % (t)" in row
     assert "Thin lines are runs" in page
+
+
+def test_a_report_compares_measurements_at_the_same_stds_only(finished: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{name}.h5" for name in ("one", "same", "other")]
+    for path, stds in zip(paths, ("0.1,0.5", "0.1,0.5", "0.1"), strict=True):
+        done("measure", finished, "--std", stds, "--count", 20, "-o", path)
+    done("report", *paths[:2], "-o", tmp_path / "page.html")
+    assert "<th>std 0.5<th>" in (tmp_path / "page.html").read_text().replace("</th>", "")
+    for other, rows in ((paths[2], "stds 0.1"), (finished, "generations")):
+        code, line = refused("report", paths[0], other)
+        assert code == 3 and f"{other} has {rows}, so their rows do not belong together" in line
 
 
 def test_rollouts_from_several_starts_are_shown_and_not_their_means(tmp_path: Path) -> None:
