@@ -61,9 +61,7 @@ class Progress(Display):
 
     def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None]):
         self._headline, self._file_warning = config.metric_settings().headline, file_warning
-        self._climbed, self._remembers = climbed(config), False
-        if isinstance(config.method, Evolution):
-            self._remembers = any(part.remembers for _, part in config.method.objective.members)
+        self._climbed = climbed(config)
         self._invalid = self._alike = False  # each of the two is told once
         self._total, self._first = config.run.generations, done
         super().__init__(total=self._total, initial=done, unit="gen", smoothing=0.05)
@@ -74,8 +72,7 @@ class Progress(Display):
         if not self._invalid and not record["valid"].all():
             self._invalid = True  # each line has their share
             warnings.append(invalid_rollouts(record.generation, record["behavior"], record["fitness"], record["valid"]))
-        empty = self._remembers and record.generation == 0  # a memory, which then gives no weights
-        if not (self._alike or empty) and (said := nothing_to_climb(record, self._climbed)):
+        if not self._alike and (said := all_alike(record, self._climbed)):
             self._alike = True
             warnings.append(said)
         with contextlib.suppress(OSError, ValueError):  # a closed terminal must not stop the training
@@ -104,24 +101,20 @@ def climbed(config: Config) -> list[str]:
     return [*(["behavior"] if method.algorithm != "fitness" else []), *(["fitness"] if method.uses_fitness else [])]
 
 
-def nothing_to_climb(record: Record, names: Sequence[str]) -> str:
-    """Return a sentence on the numbers in these arrays that all valid individuals share, or on a gradient of 0.
-
-    It is empty if all is well.
-    """
+def all_alike(record: Record, names: Sequence[str]) -> str:
+    """Return a sentence on the numbers in these arrays that no valid individual has otherwise; empty: all vary."""
     valid, same = record["valid"], []
     for name in names:
         rows = record[name][valid].reshape(valid.sum(), -1)
         for place in np.flatnonzero((rows == rows[0]).all(axis=0)).tolist():
             number = f"{name}[{place}]" if record[name].ndim > 1 else name
             same.append(f"{number} is {rows[0, place]:g}")
-    effects = []
-    if same:
-        listed = ", ".join(same[:MOST]) + (f" (and {len(same) - MOST} more)" if len(same) > MOST else "")
-        effects.append(f"{listed} in all {valid.sum()} valid individuals, and what does not vary cannot be climbed")
-    if names and record["gradient_norm"] == 0:
-        effects.append("the gradient is 0, so that nothing is learned from this generation")
-    return f"generation {record.generation}: {'; '.join(effects)}" if effects else ""
+    if not same:
+        return ""
+    listed = ", ".join(same[:MOST]) + (f" (and {len(same) - MOST} more)" if len(same) > MOST else "")
+    effect = ", and the mean does not move" if record["gradient_norm"] == 0 else ""
+    said = f"generation {record.generation}: {listed} in all {valid.sum()} valid individuals"
+    return f"{said}. What does not vary cannot be climbed{effect}"
 
 
 class Counter(Display):

@@ -54,23 +54,21 @@ def test_an_objective_that_needs_a_fitness_refuses_a_function_that_returns_none(
 @pytest.mark.parametrize(
     ("returned", "objective", "told"),
     [
-        ("(1.0, z[0])", "maxent", "generation 0: behavior[0] is 1 in all 138 valid individuals, and what"),
+        ("(1.0, z[0])", "maxent", "generation 0: behavior[0] is 1 in all 138 valid individuals. What does not vary"),
         ("(1.0, 2.0)", "maxent", "behavior[0] is 1, behavior[1] is 2 in all 138 valid individuals"),
         ("((1.0, z[0]), 3.0)", "fitness", "generation 0: fitness is 3 in all 138 valid individuals"),
         ("((1.0, 2.0), z[0])", "fitness", ""),
-        ("(np.sin(3 * z[0] + 1), z[1])", "novelty", ""),
+        ("(z[0], z[1])", "novelty", ""),
     ],
 )
-def test_what_cannot_be_climbed_is_told_once(
+def test_numbers_that_never_vary_are_told_once(
     returned: str, objective: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with train(f"f = lambda z: {returned}", {"objective.name": objective}) as run:
         stays = not run["gradient_norm"][0] and objective != "novelty"
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: generation")]
     assert len(lines) == bool(told) and all(told in line for line in lines)
-    assert stays == any("the gradient is 0, so that nothing is learned" in line for line in lines)
-    train("f = lambda z: (z[0], z[1])", {"objective.name": "maxent", "objective.bandwidth": 1e-6}).close()
-    assert "generation 0: the gradient is 0, so that nothing is learned" in capsys.readouterr().out
+    assert stays == any("the mean does not move" in line for line in lines)
 
 
 @pytest.mark.slow
