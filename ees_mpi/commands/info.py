@@ -96,7 +96,7 @@ def is_complete(path: Path) -> bool:
 
 
 def _results(run: Run) -> dict[str, float | None]:
-    """Return the metrics of the last committed generation; none before the first. Of a study also the std of its row."""
+    """Return the metrics of the last committed generation, or of the last row of a study with its std; else none."""
     last = run.metrics() if run.generations else {}
     if is_study(run):
         last = {"std": run.std(-1), **last}
