@@ -195,7 +195,7 @@ def read_parent(
 
     def read() -> Config:
         if task is not None:
-            return configs.read(task, settings, trust)
+            return configs.read(task, settings, trust, task_alone=True)
         if policy.foreign:
             says = f"{policy} does not say in which task it acts"
             raise ConfigError(f"expected --task PRESET or --task FILE.toml (in Python: task=...), because {says}")

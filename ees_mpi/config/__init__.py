@@ -42,6 +42,8 @@ from ees_mpi.tasks.base import Task
 __all__ = ["METHODS", "Evolution"]  # of its modules
 
 PRESETS = Path(__file__).parents[1] / "presets"
+# Of a config that is not trained with: that of a task in which a policy acts, and of a loop of the user.
+BESIDE_TASK = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
 CODE = ("function", "behavior", "policy", "env")  # the last words of keys that name code, as module:name
 OBSERVED = 10  # rollouts of a generation that should feed the observation statistics, at least
 # Keys that a resumed run may change: they do not change its bits.
@@ -160,13 +162,17 @@ def parse(
     source: str = "config",
     trust: bool = False,
     stored: bool = False,
+    task_alone: bool = False,
 ) -> Config:
     """Return the config of TOML text or of tables, changed by `settings`.
 
     stored: the text is from a file that ees_mpi wrote
+    task_alone: sections that it does not have are those of `BESIDE_TASK`
     trust: the parts may run the code that such a file names; otherwise they raise a TrustError where they need it
     """
     sections = with_base(tables(text, (), source))
+    if task_alone and "method" not in sections:
+        sections = {**BESIDE_TASK, **sections}
     if trusted(trust):
         sections = copied(sections, str)
     elif stored:
@@ -317,9 +323,10 @@ def written(source: Source) -> str | Mapping[str, Any]:
     return source.sections() if isinstance(source, Config) else source
 
 
-def read(source: Source, settings: Sequence[Setting] = (), trust: bool = False) -> Config:
+def read(source: Source, settings: Sequence[Setting] = (), trust: bool = False, *, task_alone: bool = False) -> Config:
     """Return the config of a source as it is written; this runs no code of the user."""
-    config = parse(written(source), settings, source if isinstance(source, str) else "config", trust)
+    name = source if isinstance(source, str) else "config"
+    config = parse(written(source), settings, name, trust, task_alone=task_alone)
     folders = source.folders if isinstance(source, Config) else ()
     if isinstance(source, str) and source.endswith(".toml"):
         folders = (os.path.dirname(os.path.abspath(source)),)

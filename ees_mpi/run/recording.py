@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ees_mpi import config as configs
-from ees_mpi.config import Config, with_base, written
+from ees_mpi.config import BESIDE_TASK, Config, with_base, written
 from ees_mpi.config.changes import FAMILIES
 from ees_mpi.errors import ConfigError, RunFileError
 from ees_mpi.files import check_folder, check_no_folder, check_writable
@@ -22,8 +22,6 @@ from ees_mpi.run.start import Prepared, load, note_config, reopen
 from ees_mpi.store.writer import has_generations
 
 NO_END = 10**6  # generations of a recorded run whose end is not known
-# The sections of a loop that has no others.
-DEFAULT = {"population": {"name": "normal", "size": 1000, "std": 0.02}, "objective": {"name": "maxent"}}
 
 
 def config_of(
@@ -32,7 +30,7 @@ def config_of(
     """Return the config of a loop; this runs no code of the user.
 
     source: a preset, a .toml file, a run file, a dict or a Config; its task is replaced, and what is missing is
-        `DEFAULT`
+        `BESIDE_TASK`
     parts: by section, each a name, a dict, a settings object, own code, or None; keys: single ones
     trust: the code that a run file names may run
     """
@@ -43,7 +41,7 @@ def config_of(
     found = load(source, ()).sections() if is_file else with_base(tables(written(source), (), str(source)))
     if found.get("method", "ees") != "ees":
         raise ConfigError(f"config: expected an evolution strategy, got method {found['method']!r}")
-    sections = {**DEFAULT, **found}
+    sections = {**BESIDE_TASK, **found}
     settings = {key: value for key, value in keys.items() if value is not None}
     settings |= {"run.needs_start": False, "run.evaluate_mean_every": 0}  # the loop evaluates no mean
     for kind, part in parts.items():

@@ -60,6 +60,7 @@ def test_a_model_is_measured_and_a_start_on_two_ranks(tmp_path: Path) -> None:
     model, task, run = DATA / "sac.zip", tmp_path / "task.toml", tmp_path / "run.h5"
     task.write_text(ees_mpi.load_config(SECTIONS, {"task.steps": 12, "run.generations": 2}).to_toml())
     done("train", task, "--from", model, "--out", run, ranks=2)
+    task.write_text('[task]\nname = "gymnasium"\nenv = "Pendulum-v1"\nsteps = 12\n[noise]\nsize = 2000\n')
     words = ("--task", task, "--std", 0.1, "--count", 6)
     done("measure", model, *words, "--out", tmp_path / "measure.h5", ranks=2)
     with ees_mpi.open_run(run) as trained:
