@@ -273,10 +273,11 @@ def cell(answers: Sequence[Answer]) -> str:
     if not answers:
         return "not run"
     said = "; ".join(f"{each.about} {each.said}".strip() for each in answers)
-    ends = [f"**{each.verdict}**{f' ({each.limit})' * bool(each.limit)}" for each in answers]
-    if len(set(ends)) == 1:
-        return f"{said}: {ends[0]}"
-    return f"{said}: " + ", ".join(f"{each.about} {end}" for each, end in zip(answers, ends, strict=True))
+    limits = list(dict.fromkeys(each.limit for each in answers))
+    if len({each.verdict for each in answers}) == 1 and (all(limits) or limits == [""]):
+        return f"{said}: **{answers[0].verdict}**" + f" ({', '.join(limits)})" * all(limits)
+    ends = [f"{each.about} **{each.verdict}**" + f" ({each.limit})" * bool(each.limit) for each in answers]
+    return f"{said}: {', '.join(ends)}"
 
 
 def table(rows: Sequence[Row]) -> str:
