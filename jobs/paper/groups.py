@@ -51,7 +51,7 @@ def planned(rows: Iterable[Row]) -> list[Row]:
 
 
 def of_plan(rows: Iterable[Row]) -> list[Row]:
-    """Return the runs of the sixth plan, or those of an earlier plan while it has fewer."""
+    """Return the runs of MAML of the sixth plan, or those of the first while the sixth has fewer."""
     runs = list(rows)
     return max(planned(runs), [row for row in runs if int(row["seed"]) < PLANNED], key=len)
 
