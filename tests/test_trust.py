@@ -195,6 +195,12 @@ HOLES: dict[str, Callable[..., Any]] = {
         "y.h5",
         **trust,
     ),
+    "train(a setting of it)": lambda f, **trust: ees_mpi.train(
+        {**BASE, **EXAMPLES["A task"]},
+        "y.h5",
+        settings={"task.function": ees_mpi.load_config(f).task.function},  # type: ignore[attr-defined]
+        **trust,
+    ),
     "train(f)": lambda f, **trust: ees_mpi.train(f, "y.h5", **trust),
     "train(f, resume)": lambda f, **trust: ees_mpi.train(f, resume=True, generations=9, **trust),
     "open_run(f).config.task": lambda f, **trust: ees_mpi.open_run(f, **trust).config.task.open(0),

@@ -99,7 +99,7 @@ def _results(run: Run) -> dict[str, float | None]:
     """Return the metrics of the last committed generation, or of the last row of a study with its std; else none."""
     last = run.metrics() if run.generations else {}
     if is_study(run):
-        last = {"std": run.std(-1), **last}
+        last = {"std": float(f"{run.std(-1):.6g}"), **last}  # the file has it in single precision
     return {name: value if math.isfinite(value) else None for name, value in last.items()}
 
 

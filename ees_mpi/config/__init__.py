@@ -172,12 +172,12 @@ def parse(
     """
     sections = with_base(tables(text, (), source))
     if task_alone and "method" not in sections:
-        sections = {**BESIDE_TASK, **sections}
-    if trusted(trust):
-        sections = copied(sections, str)
-    elif stored:
+        sections = {**copied(BESIDE_TASK), **sections}
+    if stored:
         sections = copied(sections, FromFile)
     notes = change(sections, settings)
+    if trusted(trust):
+        sections = copied(sections, str)
     keys = frozenset(dict(flat(sections)))
     for name, value in leaves(sections):
         if isinstance(value, float) and not math.isfinite(value):

@@ -62,7 +62,7 @@ class Progress(Display):
     def __init__(self, config: Config, done: int, file_warning: Callable[[], str | None]):
         self._headline, self._file_warning = config.metric_settings().headline, file_warning
         self._climbed = climbed(config)
-        self._invalid = self._alike = False  # each of the two is told once
+        self._invalid = self._alike = False  # each of the two is told once in a session
         self._total, self._first = config.run.generations, done
         super().__init__(total=self._total, initial=done, unit="gen", smoothing=0.05)
 
@@ -94,9 +94,9 @@ class Progress(Display):
 
 
 def climbed(config: Config) -> list[str]:
-    """Return the arrays of outcomes that the objective of a config climbs; none if its rows are no individuals."""
+    """Return the arrays of outcomes that the objective of a config climbs; none if it is MAML, or the user's."""
     method = config.method
-    if not isinstance(method, Evolution):
+    if not isinstance(method, Evolution) or method.own_objectives:
         return []
     return [*(["behavior"] if method.algorithm != "fitness" else []), *(["fitness"] if method.uses_fitness else [])]
 
@@ -112,9 +112,8 @@ def all_alike(record: Record, names: Sequence[str]) -> str:
     if not same:
         return ""
     listed = ", ".join(same[:MOST]) + (f" (and {len(same) - MOST} more)" if len(same) > MOST else "")
-    effect = ", and the mean does not move" if record["gradient_norm"] == 0 else ""
     said = f"generation {record.generation}: {listed} in all {valid.sum()} valid individuals"
-    return f"{said}. What does not vary cannot be climbed{effect}"
+    return f"{said}. What does not vary cannot be climbed"
 
 
 class Counter(Display):

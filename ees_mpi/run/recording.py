@@ -16,7 +16,7 @@ from ees_mpi.files import check_folder, check_no_folder, check_writable
 from ees_mpi.generation import State
 from ees_mpi.registry import Part
 from ees_mpi.registry.search import FOLDERS, also
-from ees_mpi.registry.toml import settings_of, source_of, tables
+from ees_mpi.registry.toml import copied, settings_of, source_of, tables
 from ees_mpi.run.file import check_ours, open_run
 from ees_mpi.run.start import Prepared, load, note_config, reopen
 from ees_mpi.store.writer import has_generations
@@ -41,7 +41,7 @@ def config_of(
     found = load(source, ()).sections() if is_file else with_base(tables(written(source), (), str(source)))
     if found.get("method", "ees") != "ees":
         raise ConfigError(f"config: expected an evolution strategy, got method {found['method']!r}")
-    sections = {**BESIDE_TASK, **found}
+    sections = {**copied(BESIDE_TASK), **found}
     settings = {key: value for key, value in keys.items() if value is not None}
     settings |= {"run.needs_start": False, "run.evaluate_mean_every": 0}  # the loop evaluates no mean
     for kind, part in parts.items():

@@ -37,8 +37,8 @@ def groups_of(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Gr
     arms = known.networks_of(rows, measured)
     found = {".".join(key): runs for key, runs in known.arms_of(rows).items()} | arms
     found |= {f"bullet.{key}": runs for key, runs in known.networks_of(rows, measured, "bullet").items()}
-    ants = [row for key, runs in arms.items() if key.startswith("ant.") for row in runs]
-    found["ant.even"] = [row for row in ants if row["rollouts"] == "1" and has_ring(row)]
+    every = [row for key, runs in arms.items() if key.startswith("ant.") for row in runs]
+    found["ant.even"] = [row for row in every if row["rollouts"] == "1" and has_ring(row)]
     whitened = {row["digest"] for row in arms["ant.whiten"]}
     sampled = select(rows, kind="sample", engine="bullet")
     found["bullet.samples"] = [row for row in sampled if row["start_digest"] in whitened]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from blocks import Floats, KeptRun, read_block
+from blocks import KeptRun, read_block
 from endpoints import DIRECTIONS, directions
 from groups import (
     RULES,
@@ -23,6 +23,7 @@ from groups import (
 )
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
+from ees_mpi.arrays import Floats
 
 ROWS = ("standard ES", "MaxVar", "MaxEnt")
 COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#777777", "MAML": "#cc79a7"}

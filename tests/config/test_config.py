@@ -83,6 +83,7 @@ def test_a_missing_key_and_a_missing_section_are_named() -> None:
 def test_the_task_of_a_policy_needs_no_section_to_train_with() -> None:
     found = config.read({"task": {"name": "interference"}}, ["population.std=0.5"], task_alone=True)
     assert (found.population_name, found.population.std) == ("normal", 0.5)
+    assert config.read({"task": {"name": "interference"}}, task_alone=True).population.std == 0.02
     with pytest.raises(ConfigError, match=r"section \[task\] is missing;"):
         config.read({"run": {}}, task_alone=True)
     assert config.read("cheetah-maml", task_alone=True).method == config.read("cheetah-maml").method

@@ -64,11 +64,9 @@ def test_an_objective_that_needs_a_fitness_refuses_a_function_that_returns_none(
 def test_numbers_that_never_vary_are_told_once(
     returned: str, objective: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with train(f"f = lambda z: {returned}", {"objective.name": objective}) as run:
-        stays = not run["gradient_norm"][0] and objective != "novelty"
+    train(f"f = lambda z: {returned}", {"objective.name": objective}).close()
     lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: generation")]
     assert len(lines) == bool(told) and all(told in line for line in lines)
-    assert stays == any("the mean does not move" in line for line in lines)
 
 
 @pytest.mark.slow
