@@ -38,8 +38,8 @@ Axes = Annotated[
     key("How many of the last numbers of the behaviour are a place; not set: all of them, if there are one or two."),
 ]
 START = (
-    "Which rollouts have the same starts. fixed: all of the run, and the first start has the seed reset_seed; "
-    "common: all of a generation, and the next one has others; own: those of an antithetic pair in one generation"
+    "Which rollouts have the same starts: all of the run (fixed), all of a generation (common), or those of an "
+    "antithetic pair in one generation (own)"
 )
 Starts = Annotated[Literal["own", "common", "fixed"], key(f"{START}.")]
 StartsOrNone = Annotated[
