@@ -60,13 +60,13 @@ class Family(Mapping[str, Any]):
         path = f"{type(part).__module__}:{type(part).__name__}"
         return next(name for name, member in self._members.items() if member == path)
 
-    def build(self, section: Any) -> Any:
-        """Return the part that a config section describes."""
+    def build(self, section: Any, path: str = "") -> Any:
+        """Return the part that a config section describes; errors name its keys below `path`, or its kind."""
         name = section.get("name", self.default) if isinstance(section, dict) else None
         if not isinstance(name, str):
             raise ConfigError(f"{self.kind}: expected a table with a name, one of {', '.join(self)}; got {section!r}")
         settings = {key: value for key, value in section.items() if key != "name"}
-        return convert(settings, self[name], self.kind)
+        return convert(settings, self[name], path or self.kind)
 
     def section(self, part: object) -> dict[str, Any]:
         """Return the config section of a part, as `build` reads it."""

@@ -59,6 +59,10 @@ gymnasium.register("NoSpaces-v0", gymnasium.Env)
             "normalization: expected one of whiten, ranks, got 'r'",
             {"objective": {"name": "maxent", "normalization": "r"}},
         ),
+        (
+            r"objective\.parts\[0\]\.bandwith: .*did you mean bandwidth",
+            {"objective": {"name": "blend", "parts": [{"name": "maxent", "share": 1, "bandwith": 1.0}]}},
+        ),
         (r"activation\[1\]: expected one of tanh, relu, silu, elu, identity", env(activation=["tanh", "relU"])),
     ],
 )

@@ -54,10 +54,11 @@ class Blend(Objective, frozen=True):
     @property
     def members(self) -> Sequence[tuple[float, Objective]]:
         """Return the share and the objective of each part."""
-        return [
-            (part["share"], OBJECTIVES.build({key: value for key, value in part.items() if key != "share"}))
-            for part in self.parts
-        ]
+        found = []
+        for number, part in enumerate(self.parts):
+            section = {name: value for name, value in part.items() if name != "share"}
+            found.append((part["share"], OBJECTIVES.build(section, f"objective.parts[{number}]")))
+        return found
 
     def weights(self, outcomes: Outcomes, memory: Memory, ranks: Ranks) -> Floats:
         """Return the weights [N]."""
