@@ -38,3 +38,8 @@ def test_the_set_up_takes_a_small_torch_or_says_what_comes_or_goes_on_without_it
     assert tried.endswith(" torch==2.13.0" + "+cpu" * (torch == "at hand"))
     assert (",torch" in last) == (torch != "nowhere") == ("tests will be skipped" not in done.stderr)
     assert ("about 5 GB" in done.stdout) is (torch != "at hand")
+
+
+def test_the_tests_say_their_options_and_run_nothing() -> None:
+    said = subprocess.run([CHECKOUT / "tools" / "test", "--help"], capture_output=True, text=True, check=True).stdout
+    assert "--cluster" in said and "passed" not in said and "installing" not in said

@@ -102,7 +102,9 @@ def test_offspring_have_a_heritable_variance_only_if_all_have_the_same_starts(tm
 
 @pytest.mark.standing_ranks
 @pytest.mark.slow
-def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measure_crosses_mutations_with_unseen_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
     pytest.importorskip("pybullet", exc_type=ImportError)
     monkeypatch.setattr(progress, "LINE_SECONDS", 0.0)
     run = walk(tmp_path / "run.h5", "ant-maxent", "task.hidden=[4]", "task.steps=5")
@@ -110,6 +112,7 @@ def test_measure_crosses_mutations_with_unseen_starts(tmp_path: Path, monkeypatc
     said = done(*words, "-o", tmp_path / "one.h5").stdout
     assert "20 mutations x 3 starts" in said and "one-starts.png" in said
     assert (tmp_path / "one-starts.png").stat().st_size > 10_000
+    request.getfixturevalue("quick_figures")  # once on paper is enough
     printed = json.loads(done(*words, "--json", "-o", tmp_path / "two.h5", ranks=2).stdout)
     assert_same_bits(tmp_path / "one.h5", tmp_path / "two.h5")
     with open_run(tmp_path / "one.h5") as found, open_run(run) as trained:
