@@ -206,9 +206,9 @@ def test_a_direction_is_that_of_the_place_and_not_of_numbers_in_front_of_it(own:
 def test_adapt_chooses_by_the_starts_of_the_run_or_from_one_start(several: Path, tmp_path: Path) -> None:
     words = ("adapt", several, "--direction", "left", "--mutations", 5, "--evaluations", 2)
     said = done(*words, "-o", tmp_path / "mean.h5").stdout
-    assert "best of 5 mutations, chosen by the mean of 3 own starts, went" in said
+    assert "best of 5 mutations, chosen by the mean of 3 own starts, ended at" in said
     said = done(*words, "--set", "task.rollouts=1", "-o", tmp_path / "one.h5").stdout
-    assert "best of 5 mutations, chosen from one start, went" in said
+    assert "best of 5 mutations, chosen from one start, ended at" in said
     # All mutations have one start, that of the run's seed: what they do from it is what they are chosen by.
     one = ees_mpi.adapt(str(several), "left", tmp_path / "py.h5", mutations=5, settings={"task.rollouts": 1})
     assert (one.attributes["rollouts"], one.attributes["adaptation_steps"]) == (1, 5 * 6)
@@ -223,7 +223,7 @@ def test_a_place_below_0_is_not_said_to_go_away_from_a_start_that_is_not_0(own: 
     path = tmp_path / "below.h5"
     done("train", own, *sets("task.behavior=support.own_place:below"), "-o", path)
     said = done("adapt", path, "--direction", "right", "--mutations", 3, "--evaluations", 2).stdout
-    assert "towards right" in said and "does not go" not in said
+    assert "ended at -" in said and "towards right" in said and "does not go" not in said
 
 
 def test_places_on_a_line_are_drawn_together_as_trails(own: Path, tmp_path: Path) -> None:

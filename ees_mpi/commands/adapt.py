@@ -60,7 +60,7 @@ class Adaptation:
 
     @property
     def fitness(self) -> NDArray[Any]:
-        """The fitness of each evaluation of the adapted policy: how far it went in the direction."""
+        """The fitness of each evaluation of the adapted policy: its final place along the direction."""
         return self.arrays["evaluations/fitness"]
 
     @property
@@ -147,7 +147,7 @@ def adapt(ranks: Ranks, request: AdaptRequest, say: Say) -> Path:
                 _write_policy(policy, task, parent, adapted)
             said, mean = adapted.sentence.format(direction=direction), np.nanmean(scores["fitness"])
             starts = f"{request.evaluations} other start{'s' * (request.evaluations > 1)}"
-            say(f"{target}: {said}; from {starts} it went {mean:.3f} on average")
+            say(f"{target}: {said}; from {starts} it ended at {mean:.3f} on average")
             if mean <= 0 and task.begins_at_origin:  # elsewhere a robot may go there and not reach 0
                 right = f"{(scores['fitness'] > 0).sum()} of {request.evaluations}"
                 away = f"on average it does not go towards {direction} from other starts ({right} do)"
@@ -231,7 +231,7 @@ def _by_mutation(
             "chosen": chosen,
         },
         {"mutations": {"fitness": outcomes.fitness, "behavior": outcomes.behavior, "offset": drawn.offset}},
-        f"best of {config.population.size} mutations, chosen {chosen}, went {outcomes.fitness[best]:.3f} towards "
+        f"best of {config.population.size} mutations, chosen {chosen}, ended at {outcomes.fitness[best]:.3f} towards "
         "{direction}",
     )
 
