@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ees_mpi.config import check, load
 from ees_mpi.errors import ConfigError
-from ees_mpi.registry.toml import value_of
+from ees_mpi.registry.toml import key_of, value_of
 
 VALUE = re.compile(r"""(?:\[[^]]*\]|\{[^}]*\}|"[^"]*"|'[^']*'|[^,])+""")
 
@@ -41,10 +41,14 @@ def word(setting: str) -> str:
 def runs(source: str, settings: Sequence[str], seeds: Sequence[int]) -> dict[str, tuple[str, ...]]:
     """Return the settings of each run by the name of its file; the last setting changes fastest, then the seed.
 
-    Raises a ConfigError if a config is wrong or two runs would have the same name.
+    Raises a ConfigError if a config is wrong, a key is set twice, or two runs would have the same name.
     """
     choices = [values(setting) for setting in settings]
     choices += [[f"run.seed={seed}" for seed in seeds]] if seeds else []
+    keys = [key_of(every[0]) for every in choices]
+    for key in keys:
+        if keys.count(key) > 1:
+            raise ConfigError(f"{key} is set twice (--seeds sets run.seed); expected one option with all of its values")
     found: dict[str, tuple[str, ...]] = {}
     for chosen in itertools.product(*choices):
         config = load(source, chosen)

@@ -75,6 +75,7 @@ REFUSED = [
     (2, "plan: expected an evolution strategy, got method 'maml'", "plan cheetah-maml"),
     (2, "population.std: expected float > 0", "sweep interference-maxvar --set population.std=0.2,-1"),
     (2, "would be the same file", "sweep interference-maxvar --set population.std=0.2,0.2"),
+    (2, "run.seed is set twice", "sweep interference-maxvar --seeds 0 --set run.seed=7"),
     (2, "expected numbers and ranges", "sweep ant-es --seeds 3-1"),
 ]
 
