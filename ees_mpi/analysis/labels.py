@@ -66,16 +66,17 @@ def label(run: Run) -> str:
     return (f"{name} from {origin}" if origin else name) + engine
 
 
-def group_names(runs: Sequence[Run]) -> list[str]:
+def group_names(runs: Sequence[Run], without: str = "") -> list[str]:
     """Return for each run its label and the settings in which the runs of that label differ; seeds share a name.
 
-    A name has a few of the settings, or all if runs that differ in others would share it.
+    A name has a few of the settings, or all if runs that differ in others would share it. without: a key to leave out
     """
     labels = [label(run) for run in runs]
     configs = [settings(run.config.sections()) for run in runs]
     for run, config in zip(runs, configs, strict=True):
+        config.pop(without, None)
         if len(stds(run)) > 1:  # of a measurement, whose config has the smallest one
-            del config["population.std"]
+            config.pop("population.std", None)
     names = []
     for name, config in zip(labels, configs, strict=True):
         members = [other for other, same in zip(configs, labels, strict=True) if same == name]

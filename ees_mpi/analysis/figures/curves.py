@@ -29,7 +29,6 @@ from ees_mpi.spread import Scale
 from ees_mpi.tasks.interference import OPTIMUM, Interference, pattern
 from ees_mpi.tasks.locomotion import direction_name
 
-RANDOM = "from a random mean"
 MAX_GENERATIONS = 12  # generations of a run, for the signal
 ASIDE = 1.02  # between the bars of two curves
 PARTS = 10  # of the mutations, for a standard error
@@ -66,22 +65,20 @@ def adaptation(runs: Sequence[Run]) -> Figure:
     """Draw figure 5: distance in the wanted direction over generations, from trained and from random means."""
     offspring.check_one_task(runs)
     groups: dict[float, dict[str, list[Any]]] = {}
-    for run in runs:
+    for run, name in zip(runs, labels.group_names(runs, "task.direction"), strict=True):
         if run.config.task.heading is None:
             raise RunFileError(f"{run.path}: expected a run of a task with a direction")
         if run.config.method.algorithm in ("maxvar", "maxent", "novelty"):
-            name = labels.label(run)
             raise RunFileError(f"{run.path} is a run of {name}, which has no direction; expected standard ES")
         check_generation(run, None)
-        origin = labels.started_from(run)
         lines = groups.setdefault(run.config.task.heading % 360, {})
-        name = f"from {origin}" if origin else RANDOM
         lines.setdefault(name, []).append(run["fitness_mean"][:])
-    origins = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (name == RANDOM, name))
+    # Those that began from a trained mean first.
+    names = sorted({name for lines in groups.values() for name in lines}, key=lambda name: (" from " not in name, name))
     figure, panels = style.grid(len(groups), 3, 2.4, sharey=True)
     for panel, (direction, lines) in zip(panels, sorted(groups.items()), strict=True):
-        name = direction_name(direction)
-        style.draw_curves(panel, lines, origins, xlabel="generation", ylabel=f"mean distance towards {name}")
+        axis = f"mean distance towards {direction_name(direction)}"
+        style.draw_curves(panel, lines, names, xlabel="generation", ylabel=axis)
     style.explain(figure, panels)
     return figure
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ees_mpi.analysis.figures import style
 from ees_mpi.analysis.figures.style import Axes, Figure
-from ees_mpi.analysis.labels import label, run_names, stds
+from ees_mpi.analysis.labels import group_names, label, run_names, stds
 from ees_mpi.analysis.numbers.heritability import heritability, measured_stds, places_of
 from ees_mpi.analysis.numbers.selection import check_generation, sample_of, valid_generations
 from ees_mpi.analysis.offspring import axis_names, check_one_task, has_positions
@@ -93,12 +93,12 @@ def maml(runs: Sequence[Run]) -> Figure:
     """Draw figures 3 and S5: a panel for each algorithm and std, with a histogram for each seed."""
     check_one_task(runs)
     groups: dict[tuple[str, float], list[tuple[int, Floats]]] = {}
-    for run in runs:
+    for run, name in zip(runs, group_names(runs, "population.std"), strict=True):  # a panel has one std anyway
         rows = np.concatenate(read_rows(run, None, 1))
         std = (stds(run) or [run.std(-1)])[-1]
-        groups.setdefault((label(run), std), []).append((run.config.run.seed, rows))
+        groups.setdefault((name, std), []).append((run.config.run.seed, rows))
     # MAML last, as in the paper; then the smaller stds.
-    order = sorted(groups, key=lambda key: (-key[1], key[0] == "MAML", key[0]))
+    order = sorted(groups, key=lambda key: (-key[1], key[0].startswith("MAML"), key[0]))
     seeds = sorted({seed for members in groups.values() for seed, _ in members})
     (edges,) = cells(runs[0], [rows for members in groups.values() for _, rows in members], 2.5, 60)
     figure, panels = style.grid(len(order), 3, 2.1, sharex=True, sharey=True)

@@ -127,6 +127,8 @@ def test_runs_that_differ_in_a_key_are_not_taken_for_seeds(zoo: Zoo, folder: Pat
     (panel,) = panels_of("locomotion", paths)
     names = [line.get_label() for line in panel.get_lines()]
     assert {name.partition(", ")[2] for name in names} == {"lr 0.1, std 0.5", "lr 0.1, std 0.7", "lr 0.2, std 0.5"}
+    titles = [axes.get_title() for axes in panels_of("maml", paths)]
+    assert [title.partition(", ")[2] for title in titles] == ["lr 0.1\nstd 0.7", "lr 0.1\nstd 0.5", "lr 0.2\nstd 0.5"]
 
 
 def test_outer_iterations_without_a_task_to_one_side_are_a_gap_and_invalid_tasks_do_not_count(folder: Path) -> None:
