@@ -170,7 +170,8 @@ class Curves:
         }
         main = dict.fromkeys((settings.headline, *metrics.in_table("curves", settings)))
         if all(isinstance(run.config.task, Interference) for run in runs):
-            known["x"] = "x of the mean, and the optimum"
+            several = any(run["mean"].shape[1] > 1 for run in runs)
+            known["x"] = f"x of the {'first ' * several}mean, and the optimum"
             for group, members in members_of.items():
                 lines.setdefault("x", {})[group] = [run["mean"][:, 0, 0].astype(np.float64) for run in members]
             main = dict.fromkeys(("x", *main))
