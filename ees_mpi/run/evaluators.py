@@ -73,7 +73,7 @@ class CpuEvaluator:
         self._errors: dict[int, str] = {}  # by the first individual of a call
         self.tells_errors = True  # until the first one is told
         self._start = self._first = config.task.start_seed(config.run.seed)  # of its next rollout
-        self._in_calls = hasattr(self._rollouts, "evaluate_rows")
+        self._in_calls = config.task.batch
         self.rows = int(getattr(self._rollouts, "rows", 1)) if self._in_calls else 1  # individuals of a call, at most
         self.watch: Watch | None = None
         if self._in_calls and config.task.starts == "own":

@@ -158,6 +158,7 @@ class Task(Part, frozen=True):
     steps = 1  # of a rollout, at most
     rollouts = 1  # of an individual, whose outcome is their mean
     deterministic = True  # whether the outcome of a rollout can be repeated bit by bit
+    batch = False  # whether a call has several individuals: its evaluator has `rows` and `evaluate_rows` (a function)
     gives_fitness = True  # whether an outcome has a fitness that the task has computed
     on_error = "stop"  # what an exception in the user's code does: "stop", or "invalid"
 
