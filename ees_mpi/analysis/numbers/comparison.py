@@ -154,9 +154,10 @@ def _notes(metric: str, request: CompareRequest, groups: Mapping[str, list[RunVa
         notes.append(
             f"the mutations have different stds, {listed}; --generation N compares those of row N of all files"
         )
-    ways = dict.fromkeys(way for value in values for way in value.chosen)
-    if len(ways) > 1:
-        notes.append(f"the runs were adapted in different ways: {'; '.join(ways)}")
+    if len({way for value in values for way in value.chosen}) > 1:
+        ways = {name: dict.fromkeys(way for run in runs for way in run.chosen) for name, runs in groups.items()}
+        told = [f"{' or '.join(some)} ({name})" for name, some in ways.items() if some]
+        notes.append(f"the runs were adapted in different ways: {'; '.join(told)}")
     valid = sorted({value.valid for value in values})
     if metric == "coverage" and len(valid) > 1:
         counts = f"{valid[0]} to {valid[-1]} valid individuals"

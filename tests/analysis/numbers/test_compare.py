@@ -126,7 +126,7 @@ def test_policies_that_are_the_best_of_unequally_many_mutations_are_noted(folder
         words = ("--mutations", mutations, "--evaluations", 1, "-o", f"{run.stem}-best.h5")
         assert ees("adapt", run, "--direction", "left", *words).returncode == 0
     (note,) = compared("--metric", "adaptation", f"{cheetah.stem}-best.h5", "--against", "many-best.h5")["notes"]
-    assert "best of 3 mutations, chosen from one start; best of 4 mutations" in note
+    assert "best of 3 mutations, chosen from one start (MaxEnt-EES); best of 4 mutations" in note
 
 
 def test_unequally_many_valid_individuals_are_noted_beside_a_coverage(folder: Path, cheetah: Path) -> None:
