@@ -43,7 +43,8 @@ def train(request: TrainRequest) -> "Run":
     work = job_of(request, watch)
 
     def job(world: "ranks.Ranks") -> "Run":
-        check_same(world, request, "seed")
+        plain = ["config"] if isinstance(request.config, (str, dict)) else []
+        check_same(world, request, "seed", "generations", "settings", *plain, "out")
         try:
             path = work(world)
         except Interrupted as error:

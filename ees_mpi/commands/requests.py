@@ -283,7 +283,7 @@ def changes_of(settings: Any) -> Sequence[Any]:
 def check_same(ranks: "Ranks", request: Any, *names: str) -> None:
     """Raise a LockStepError on all ranks if arguments differ that each rank uses; rank 0 alone uses all others.
 
-    The file and the seed count, too: ranks that expect a run each would all get that of rank 0.
+    What makes a training another run counts, too: ranks that expect a run each would all get that of rank 0.
     """
     for name in names:
         ranks.check_same(repr(getattr(request, name)).encode(), f"the argument {name}")

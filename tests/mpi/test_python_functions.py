@@ -22,6 +22,8 @@ def test_all_ranks_get_the_run_or_the_error_in_several_calls(finished: Path, tmp
         "ConfigError population.stdd: unknown name 'stdd'; did you mean std or std_decay?": 3,
         "LockStepError the function of ees_mpi that is called is not the same on all ranks": 3,
         "LockStepError the argument seed is not the same on all ranks": 3,
+        "LockStepError the argument settings is not the same on all ranks": 3,
+        "LockStepError the argument out is not the same on all ranks": 3,
         "LockStepError the argument run is not the same on all ranks": 3,
         "LockStepError the argument direction is not the same on all ranks": 3,
         "LockStepError the argument std is not the same on all ranks": 3,

@@ -51,6 +51,8 @@ def several_calls() -> None:
     for differ in (
         lambda: ees_mpi.train("interference-maxvar", OUT) if RANK == 1 else ees_mpi.sample(OUT, 4),
         lambda: ees_mpi.train("interference-maxvar", f"{OUT}-{RANK}", seed=RANK),
+        lambda: ees_mpi.train("interference-maxvar", OUT, settings={"population.std": 0.1 + RANK}),
+        lambda: ees_mpi.train("interference-maxvar", f"{OUT}-{RANK}"),
         lambda: ees_mpi.sample(f"{OUT}-{RANK}", 4),
         lambda: ees_mpi.adapt(OUT, 90 * RANK),
         lambda: ees_mpi.measure(OUT, std=0.1 + RANK),
