@@ -173,7 +173,7 @@ def test_every_policy_of_the_shelf_has_a_card_with_its_hashes_and_numbers(rows: 
         assert re.search(rf"\[{path.stem}\]\({path.stem}.md\) .*{distance}", listed)
 
 
-def test_a_block_takes_the_adaptations_of_its_runs_and_gives_their_means(tmp_path: Path) -> None:
+def test_a_block_takes_the_adaptations_of_its_runs_and_no_trained_mean(tmp_path: Path) -> None:
     name, block = "cheetah-maxent-mujoco-seed25", tmp_path / "sixth.h5"
     (run,) = (run for run in blocks.read_block(RESULTS / "sixth.h5") if run.name == name)
     blocks.write_block(block, [dataclasses.replace(run, last=run.last[:2], component=run.component[:2])])
@@ -185,6 +185,7 @@ def test_a_block_takes_the_adaptations_of_its_runs_and_gives_their_means(tmp_pat
     (small / "more" / "run.json").write_text(json.dumps(about))
     (small / "more" / "metrics.csv").write_text("generation,seconds_clock,distance_mean\n0,1,2\n")
     np.savez(small / "more" / "behaviors.npz", behavior=[[1.0], [-2.0]], parent=[0, 0])
+    np.savez(small / "more" / "policy.npz", mean=np.zeros(3))
     left = {"method": "mutation", "evaluations/fitness": [3.0, 4.0], "mutations/fitness": [5.0, 6.0]}
     (small / "adaptations" / f"{name}-adapt-left.json").write_text(json.dumps(left))
     right = small / "adaptations" / f"{name}-adapt-right"  # as of MAML, which has no mutations
@@ -196,11 +197,8 @@ def test_a_block_takes_the_adaptations_of_its_runs_and_gives_their_means(tmp_pat
     found = endpoints.adaptations(kept[name])
     assert found == {"adapt_left": 3.5, "adapt_right": -1.0, "adapt": 1.25, "adapt_best": 6.5, "adapt_wrong": 1}
     assert [*kept] == [name, "more"] and not kept["more"].evaluations
-    results.unpack(block, tmp_path / "out")
-    assert json.loads((tmp_path / "out" / "more" / "run.json").read_text()) == {"generations": 1}
-    with np.load(tmp_path / "out" / name / "policy.npz") as policy:
-        assert np.array_equal(policy["layer0"], run.policy["layer0"])
-    assert len([*(tmp_path / "out").rglob("*.json")]) == 4 and len([*(tmp_path / "out").rglob("*.npz")]) == 1
+    with h5py.File(block) as file:
+        assert "policies" not in file
 
 
 @pytest.mark.parametrize("name", ["cheetah-maxent-released-seed7", "ant-maxent-text-seed24"])
