@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from groups import RULES, Networks, Row, by_words, column, number, select
-from rules import RING, has_ring
+from groups import RING, RULES, Groups, Row, by_words, column, has_ring, number
+from plan import ARMS
 
 
 def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -26,23 +26,21 @@ def percent(values: Sequence[float]) -> str:
     return spread([100 * value for value in values], unit=" %")
 
 
-def bullet(rows: Sequence[Row], arms: Networks) -> str:
+def bullet(rows: Sequence[Row], groups: Groups) -> str:
     """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, and sides or ring."""
-    homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
-    words = {run["digest"]: words for words, runs in by_words(arms, "ant").items() for run in runs}
-    groups: dict[str, list[tuple[Row, Row]]] = {}
-    for row in select(rows, kind="sample", engine="bullet"):
+    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    words = {run["digest"]: shown for shown, runs in by_words(groups, ARMS).items() for run in runs}
+    found: dict[str, list[tuple[Row, Row]]] = {}
+    for row in groups["bullet"]:
         home = homes[row["start_digest"]]
         whose = RULES.get(home["rules"]) or words[home["digest"]]
-        groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}", []).append((row, home))
+        found.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}", []).append((row, home))
     table = []
-    for name, pairs in sorted(groups.items(), reverse=True):
+    for name, pairs in sorted(found.items(), reverse=True):
+        key, shown = ("left_last", "{:.0%}") if name.startswith("cheetah") else ("evenness_last", "{:.2f}")
         ratios = [number(row, "distance_last") / number(home, "distance_last") for row, home in pairs]
-        if "cheetah" in name:
-            shown = [f"{100 * np.mean(column(each, 'left_last')):.0f} %" for each in zip(*pairs, strict=True)]
-        else:
-            shown = [f"{np.mean(column(each, 'evenness_last')):.2f}" for each in zip(*pairs, strict=True)]
-        table.append((name, f"{len(pairs)}", spread(ratios, 2), ", ".join(shown)))
+        both = ", ".join(shown.format(np.mean(column(runs, key))) for runs in zip(*pairs, strict=True))
+        table.append((name, f"{len(pairs)}", spread(ratios, 2), both.replace("%", " %")))
     head = ("trained in the replica", "runs", "distance, Bullet over replica")
     return lines((*head, "sides or ring: Bullet, replica"), table)
 
@@ -58,12 +56,12 @@ def seeds_of(runs: Sequence[Row]) -> str:
     return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts)
 
 
-def arms(found: Networks, robot: str) -> str:
+def arms(groups: Groups, robot: str) -> str:
     """Return all arms with their seeds: what 200 mutations keep from unseen starts, and the rings of the ant."""
     head, table = [f"how the {robot} was trained", "seeds", "heritable variance", "share", "passed on"], []
     if robot == "ant":
         head += ["even rings", "even from other starts", "distance"]
-    for words, runs in by_words(found, robot).items():
+    for words, runs in by_words(groups, (key for key in ARMS if key.startswith(robot))).items():
         cells = [words, seeds_of(runs), spread(column(runs, "heritable"))]
         cells += [percent(column(runs, "heritable_share")), percent(column(runs, "realised"))]
         if robot == "ant":

@@ -23,7 +23,7 @@ import groups
 import numpy as np
 import page_tables as tables
 from blocks import read_block, read_by_start, read_folder, with_adaptations, write_block
-from quoted import groups_of, quoted
+from quoted import quoted, weights
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -49,24 +49,26 @@ def pack(folders: Sequence[Path], results: Path) -> None:
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
 
 
-def read() -> tuple[list[groups.Row], list[groups.Row]]:
-    """Return the rows of numbers.csv and of heritability.csv."""
-    return groups.read(RESULTS / endpoints.NUMBERS), groups.read(RESULTS / endpoints.MEASURED)
+def read() -> tuple[list[groups.Row], groups.Groups]:
+    """Return the rows of numbers.csv, and all groups of runs."""
+    rows = groups.read(RESULTS / endpoints.NUMBERS)
+    return rows, groups.groups_of(rows, groups.read(RESULTS / endpoints.MEASURED))
 
 
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
-    rows, measured = read()
-    arms = groups.networks_of(rows, measured)
+    rows, known = read()
     return {
-        "results.md": {"claims": claims.table(rows), "bullet": tables.bullet(rows, arms)},
-        "heritability.md": {"ants": tables.arms(arms, "ant"), "cheetahs": tables.arms(arms, "cheetah")},
+        "results.md": {"claims": claims.table(known), "bullet": tables.bullet(rows, known)},
+        "heritability.md": {"ants": tables.arms(known, "ant"), "cheetahs": tables.arms(known, "cheetah")},
     }
 
 
 def sources(text: str) -> dict[str, float]:
     """Return the numbers that a text quotes, by the source that stands behind each."""
-    known = groups_of(*read(), RESULTS)
+    _, known = read()
+    known = {**known, **weights("cheetah", known["released.cheetah.MaxEnt"], RESULTS)}
+    known |= weights("ant", known["ant.ranks"], RESULTS)
     return {name: quoted(name, known) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
 
 
