@@ -25,7 +25,6 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -55,16 +54,15 @@ MEASURES = {  # column: metric
 }
 LAST = ("correlation", "distance_variance", "specialization")  # metrics whose last value is an endpoint
 DIRECTIONS = 36  # of 10 degrees
-UPDATES = (0, 5, 10, 20)
+UPDATES = (5, 10, 20)
 SETTLED = 500  # the last generations of an interference run
 
 
 def facts(run: KeptRun) -> Row:
-    """Return what a run is: robot, engine, rules, algorithm, sizes, seed, machine, date, digest."""
+    """Return what a run is: robot, engine, rules, algorithm, sizes, seed, start, digest."""
     task, population, about = run.config["task"], run.config["population"], run.about
     objective, optimizer = run.config.get("objective", {}), run.config.get("optimizer", {})
-    start, machine = json.loads(about["started_from"] or "{}"), about["sessions"][0]["machine"]
-    trained = about["kind"] == "run"
+    start, trained = json.loads(about["started_from"] or "{}"), about["kind"] == "run"
     method = run.config.get("method") or ("" if trained else start.get("method"))
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
     generations = run.generations
@@ -86,9 +84,6 @@ def facts(run: KeptRun) -> Row:
         "direction": f"{task.get('direction', 0.0):g}" if algorithm == "standard ES" else "",
         "start": f"{ALGORITHMS[start['objective']]}" if start.get("objective") in ALGORITHMS else "random",
         "start_digest": start.get("state_sha256", ""),
-        "machine": about["note"],
-        "gpu": " ".join(f"{name} {machine[name]}" for name in ("gpu", "gpu_driver", "warp") if name in machine),
-        "date": datetime.fromtimestamp(about["sessions"][0]["start"], UTC).strftime("%Y-%m-%d"),
         "digest": about["state_sha256"],
     }
 
@@ -133,11 +128,11 @@ def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, 
 
 def endpoints(run: KeptRun) -> Row:
     """Return the endpoints that a run has, as text with six digits."""
-    metrics, found = run.metrics, {"seconds": seconds(run)}
+    metrics = run.metrics
     if "mean_x" in metrics:
-        found["x_settled"] = metrics["mean_x"][-SETTLED:].mean()
+        found = {"x_settled": metrics["mean_x"][-SETTLED:].mean()}
     else:
-        found |= places(run) | adaptations(run)
+        found = places(run) | adaptations(run)
         found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
         if run.config.get("objective", {}).get("name") == "fitness" and not run.config["task"].get("direction"):
             found |= {f"x_{n}": metrics["fitness_mean"][n] for n in UPDATES if n < run.generations}
@@ -184,14 +179,6 @@ def directions(place: Floats) -> int:
     """Return how many of 36 directions offspring have reached: beyond 5 units, and half the mean distance."""
     distance = np.hypot(*place.T)
     return len(np.unique(sectors(place[distance >= max(FAR, distance.mean() / 2)], DIRECTIONS)))
-
-
-def seconds(run: KeptRun) -> float:
-    """Return the seconds from the first to the last generation, without the time between sessions."""
-    lengths = np.diff(run.metrics["seconds_clock"])
-    later = [each["first_generation"] - 1 for each in run.about["sessions"] if each["first_generation"]]
-    lengths[later] = 0
-    return round(float(lengths.sum()), 1)
 
 
 def write(results: Path) -> Path:
