@@ -12,6 +12,8 @@
     directions_last  how many of 36 directions one of the 1,000 kept offspring has reached
     correlation_last that of x and y, of the kept offspring if the block has no other
     slower_last      the smaller of the mean distances of the two components of a mixture, of the kept offspring
+    weights_ranks    how the weights correlate that MaxVar and MaxEnt give to the kept offspring of MaxEnt with the
+                     released rules; _whiten: with whitening and a kernel of 1; _narrow: with ranks and one of 0.1
 
 heritability.csv has a row per measurement (`measure --starts`) of a trained mean, from the raw places that a block
 keeps. Rows of older measurements, whose raw places are lost, stay as they are. `realised` is what mutations of selected
@@ -33,6 +35,7 @@ from blocks import WAYS, KeptRun, read_block, read_by_start
 from groups import Row, read
 from places import FAR, measured, sectors, twice
 
+from ees_mpi import maxent_weights, maxvar_weights
 from ees_mpi.arrays import Floats
 from ees_mpi.spread import correlation
 
@@ -55,6 +58,11 @@ MEASURES = {  # column: metric
 LAST = ("correlation", "distance_variance", "specialization")  # metrics whose last value is an endpoint
 DIRECTIONS = 36  # of 10 degrees
 UPDATES = (5, 10, 20)
+WEIGHTS: dict[str, tuple[Any, float]] = {  # rules, and the width of MaxEnt's kernel
+    "ranks": ("ranks", 0.5**0.5),
+    "whiten": ("whiten", 1.0),
+    "narrow": ("ranks", 0.1),
+}
 SETTLED = 500  # the last generations of an interference run
 
 
@@ -126,8 +134,8 @@ def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, 
     return "other"
 
 
-def endpoints(run: KeptRun) -> Row:
-    """Return the endpoints that a run has, as text with six digits."""
+def endpoints(run: KeptRun, known: Row) -> Row:
+    """Return the endpoints that a run with these facts has, as text with six digits."""
     metrics = run.metrics
     if "mean_x" in metrics:
         found = {"x_settled": metrics["mean_x"][-SETTLED:].mean()}
@@ -136,6 +144,8 @@ def endpoints(run: KeptRun) -> Row:
         found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
         if run.config.get("objective", {}).get("name") == "fitness" and not run.config["task"].get("direction"):
             found |= {f"x_{n}": metrics["fitness_mean"][n] for n in UPDATES if n < run.generations}
+        if (known["kind"], known["rules"], known["algorithm"]) == ("training", "released", "MaxEnt"):
+            found |= weights(run)
     return {name: f"{value:.6g}" for name, value in found.items() if math.isfinite(value)}
 
 
@@ -175,6 +185,16 @@ def adaptations(run: KeptRun) -> dict[str, float]:
     return found
 
 
+def weights(run: KeptRun) -> dict[str, float]:
+    """Return how the weights correlate that MaxVar and MaxEnt give to the kept offspring, by three rules."""
+    found = {}
+    for name, (normalization, bandwidth) in WEIGHTS.items():
+        maxvar = maxvar_weights(run.last, normalization=normalization)
+        maxent = maxent_weights(run.last, normalization=normalization, bandwidth=bandwidth)
+        found[f"weights_{name}"] = np.corrcoef(maxvar, maxent)[0, 1]
+    return found
+
+
 def directions(place: Floats) -> int:
     """Return how many of 36 directions offspring have reached: beyond 5 units, and half the mean distance."""
     distance = np.hypot(*place.T)
@@ -192,7 +212,7 @@ def table(blocks: Iterable[Path]) -> str:
     """Return the text of numbers.csv, from the HDF5 files alone."""
     runs = [(path.stem, run) for path in sorted(blocks) for run in read_block(path)]
     known = [{"block": block, **facts(run)} for block, run in runs]
-    found = [endpoints(run) for _, run in runs]
+    found = [endpoints(run, each) for (_, run), each in zip(runs, known, strict=True)]
     columns = [*(known[0] if known else ()), *sorted({name for row in found for name in row})]
     return as_csv([first | second for first, second in zip(known, found, strict=True)], columns)
 

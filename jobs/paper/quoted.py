@@ -17,31 +17,10 @@ or several with +, then a column of numbers.csv or heritability.csv, and perhaps
 
 from collections.abc import Sequence
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
-from blocks import read_block
 from groups import Groups, Row, column, number
 from rules import mann_whitney, ratio
-
-from ees_mpi import maxent_weights, maxvar_weights
-
-WAYS = {"ranks": ("ranks", 0.5**0.5), "whiten": ("whiten", 1.0), "narrow": ("ranks", 0.1)}  # and the kernel of MaxEnt
-
-
-def weights(robot: str, runs: Sequence[Row], results: Path) -> Groups:
-    """Return how the weights of MaxVar and MaxEnt correlate, in the last generation of each run, by three rules."""
-    blocks = {row["block"] for row in runs}
-    kept = {run.name: run for block in blocks for run in read_block(results / f"{block}.h5")}
-    found: dict[str, list[Row]] = {}
-    for row in runs:
-        last = kept[row["run"]].last
-        for way, (normalization, bandwidth) in WAYS.items():
-            maxvar = maxvar_weights(last, normalization=normalization)
-            maxent = maxent_weights(last, normalization=normalization, bandwidth=bandwidth)
-            correlation = np.corrcoef(maxvar, maxent)[0, 1]
-            found.setdefault(f"weights.{robot}.{way}", []).append({"correlation": f"{correlation}"})
-    return found
 
 
 def quoted(source: str, groups: Groups) -> float:

@@ -23,7 +23,7 @@ import groups
 import numpy as np
 import page_tables as tables
 from blocks import read_block, read_by_start, read_folder, with_adaptations, write_block
-from quoted import quoted, weights
+from quoted import quoted
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -67,8 +67,6 @@ def pages() -> dict[str, dict[str, str]]:
 def sources(text: str) -> dict[str, float]:
     """Return the numbers that a text quotes, by the source that stands behind each."""
     _, known = read()
-    known = {**known, **weights("cheetah", known["released.cheetah.MaxEnt"], RESULTS)}
-    known |= weights("ant", known["ant.ranks"], RESULTS)
     return {name: quoted(name, known) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
 
 
