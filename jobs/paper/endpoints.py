@@ -32,14 +32,13 @@ from typing import Any
 
 import numpy as np
 from blocks import WAYS, KeptRun, read_block, read_by_start
-from groups import Row, read
+from groups import MEASURED, NUMBERS, Row, read
 from places import FAR, measured, sectors, twice
 
 from ees_mpi import maxent_weights, maxvar_weights
 from ees_mpi.arrays import Floats
 from ees_mpi.spread import correlation
 
-NUMBERS, MEASURED = "numbers.csv", "heritability.csv"
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
 RULES = {
     "text": {"normalization": "whiten", "bandwidth": 1.0, "l2": 0.05},

@@ -7,7 +7,7 @@
     text.split.MaxEnt      mixtures on the ant: `mixture` of random networks, or a split one
     ant.four               the networks of an arm of heritability: endpoints, and their measurement in the replica
     bullet.ant.four        the same, and their measurement in Bullet
-    bullet                 samples of trained networks in Bullet
+    bullet.ant-es-authors  mutations in Bullet of networks of these runs, with numbers of their runs in the replica
 
 Some pages have names of their own for a few more: the end of `groups_of`.
 """
@@ -21,6 +21,7 @@ from pathlib import Path
 from places import FAR
 from plan import ARMS
 
+NUMBERS, MEASURED = "numbers.csv", "heritability.csv"
 Row = dict[str, str]
 Groups = Mapping[str, Sequence[Row]]
 MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
@@ -34,6 +35,11 @@ def read(path: Path) -> list[Row]:
     """Read numbers.csv or heritability.csv."""
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
+
+
+def read_groups(results: Path) -> Groups:
+    """Return the groups of numbers.csv and heritability.csv in a folder."""
+    return groups_of(read(results / NUMBERS), read(results / MEASURED))
 
 
 def number(row: Row, name: str) -> float:
@@ -74,9 +80,7 @@ def name_of(row: Row) -> str:
             return trained if planned(row) or robot == "cheetah" else ""  # cheetahs of all plans
         case "sample" if algorithm == "MAML":
             return "offspring.MAML" if row["std"] == "0.02" else "quarter.MAML"
-        case "sample" if row["engine"] == "bullet":
-            return "bullet"
-        case "sample":
+        case "sample" if row["engine"] == "mujoco":
             return f"offspring.{rules}.{algorithm}"
         case "seeding":
             return f"seeding.{rules}.{row['start']}"
@@ -101,9 +105,7 @@ def groups_of(rows: Sequence[Row], measured: Sequence[Row] = ()) -> Groups:
     found["cheetah.whitened"] = found[f"other.cheetah.{MAXENT}"]
     ants = [row for key in ARMS if key.startswith("ant.") for row in found[key]]
     found["ant.even"] = [row for row in ants if row["rollouts"] == "1" and has_ring(row)]
-    whitened = {row["digest"] for row in found["ant.whiten"]}
-    found["bullet.samples"] = [row for row in found["bullet"] if row["start_digest"] in whitened]
-    return found
+    return found | in_bullet(rows)
 
 
 def networks_of(rows: Sequence[Row], measured: Sequence[Row], engine: str, before: str = "") -> dict[str, list[Row]]:
@@ -114,6 +116,20 @@ def networks_of(rows: Sequence[Row], measured: Sequence[Row], engine: str, befor
     for key, arm in ARMS.items():
         names = [f"{arm['name']}-mujoco-seed{seed}" for seed in arm["seeds"]]
         found[before + key] = [{**trained[means[name]["digest"]], **means[name]} for name in names if name in means]
+    return found
+
+
+def in_bullet(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return samples of networks in Bullet, with some numbers of their runs in the replica, by the name of these."""
+    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["kind"] == "sample" and row["engine"] == "bullet":
+            home = homes[row["start_digest"]]
+            over = number(row, "distance_last") / number(home, "distance_last")
+            here = {f"replica_{name}": home[name] for name in ("left_last", "evenness_last")}
+            name = home["run"].partition("-mujoco")[0]
+            found.setdefault(f"bullet.{name}", []).append({**row, **here, "distance_over_replica": f"{over}"})
     return found
 
 

@@ -1,9 +1,9 @@
-"""The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
+"""The tables of heritability.md, and how a table and its cells are written."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from groups import RING, RULES, Groups, Row, by_words, column, has_ring, number
+from groups import RING, Groups, Row, by_words, column, has_ring
 from plan import ARMS
 
 
@@ -13,36 +13,17 @@ def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join((first, "|---" * len(head) + "|\n", *others))
 
 
-def spread(values: Sequence[float], digits: int = 0, unit: str = "") -> str:
+def spread(values: Sequence[float], unit: str = "") -> str:
     """Return the mean of some values, and their range; a dash if there are none."""
     if not values:
         return "-"
-    mean, low, high = (f"{value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
+    mean, low, high = (f"{value:.0f}" for value in (np.mean(values), min(values), max(values)))
     return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
 
 
 def percent(values: Sequence[float]) -> str:
     """Return the mean of some shares, and their range, in percent."""
     return spread([100 * value for value in values], unit=" %")
-
-
-def bullet(rows: Sequence[Row], groups: Groups) -> str:
-    """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, and sides or ring."""
-    homes = {row["digest"]: row for row in rows if row["kind"] == "training"}
-    words = {run["digest"]: shown for shown, runs in by_words(groups, ARMS).items() for run in runs}
-    found: dict[str, list[tuple[Row, Row]]] = {}
-    for row in groups["bullet"]:
-        home = homes[row["start_digest"]]
-        whose = RULES.get(home["rules"]) or words[home["digest"]]
-        found.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}", []).append((row, home))
-    table = []
-    for name, pairs in sorted(found.items(), reverse=True):
-        key, shown = ("left_last", "{:.0%}") if name.startswith("cheetah") else ("evenness_last", "{:.2f}")
-        ratios = [number(row, "distance_last") / number(home, "distance_last") for row, home in pairs]
-        both = ", ".join(shown.format(np.mean(column(runs, key))) for runs in zip(*pairs, strict=True))
-        table.append((name, f"{len(pairs)}", spread(ratios, 2), both.replace("%", " %")))
-    head = ("trained in the replica", "runs", "distance, Bullet over replica")
-    return lines((*head, "sides or ring: Bullet, replica"), table)
 
 
 def seeds_of(runs: Sequence[Row]) -> str:

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import claims
 import endpoints
-import groups
 import numpy as np
 import page_tables as tables
 from blocks import read_block, read_by_start, read_folder, with_adaptations, write_block
+from groups import read_groups
 from quoted import quoted
 
 from ees_mpi.errors import ConfigError, EesError
@@ -49,24 +49,18 @@ def pack(folders: Sequence[Path], results: Path) -> None:
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
 
 
-def read() -> tuple[list[groups.Row], groups.Groups]:
-    """Return the rows of numbers.csv, and all groups of runs."""
-    rows = groups.read(RESULTS / endpoints.NUMBERS)
-    return rows, groups.groups_of(rows, groups.read(RESULTS / endpoints.MEASURED))
-
-
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
-    rows, known = read()
+    known = read_groups(RESULTS)
     return {
-        "results.md": {"claims": claims.table(known), "bullet": tables.bullet(rows, known)},
+        "results.md": {"claims": claims.table(known)},
         "heritability.md": {"ants": tables.arms(known, "ant"), "cheetahs": tables.arms(known, "cheetah")},
     }
 
 
 def sources(text: str) -> dict[str, float]:
     """Return the numbers that a text quotes, by the source that stands behind each."""
-    _, known = read()
+    known = read_groups(RESULTS)
     return {name: quoted(name, known) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
 
 

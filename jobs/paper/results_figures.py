@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from blocks import KeptRun, read_block
 from endpoints import DIRECTIONS, directions
-from groups import RULES, Groups, Row, by_words, column, groups_of, read
+from groups import RULES, Groups, Row, by_words, column, read_groups
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 from ees_mpi.arrays import Floats
@@ -25,7 +25,7 @@ Kept = Mapping[str, Sequence[KeptRun]]  # groups, with all that blocks keep of t
 def draw(results: Path, out: Path) -> list[Path]:
     """Draw all figures; return their paths."""
     runs = {run.name: run for path in sorted(results.glob("*.h5")) for run in read_block(path)}
-    groups = groups_of(read(results / "numbers.csv"), read(results / "heritability.csv"))
+    groups = read_groups(results)
     kept = {name: [runs[row["run"]] for row in rows if "run" in row] for name, rows in groups.items()}
     out.mkdir(parents=True, exist_ok=True)
     with drawing():
