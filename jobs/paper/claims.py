@@ -160,7 +160,7 @@ def adaptation(groups: Groups, whose: str, rival: str) -> list[Answer]:
         if not values[rival]:
             continue  # networks of MAML that are not kept say nothing about the own start
         tests = signs([(values[first], values[second]) for first, second in TESTED])
-        p, which = tests[TESTED.index((MAXENT, rival))]
+        p, which = dict(zip(TESTED, tests, strict=True))[MAXENT, rival]
         said = f"{np.mean(values[MAXENT]):.1f} against {np.mean(values[rival]):.1f}, p = {p:.2g}"
         each = answer(start, said, verdict_of(which), *(values[name] for name in (MAXENT, rival) if name != "MAML"))
         found.append(against_maml(each, groups["MAML"]) if rival == "MAML" else each)
@@ -196,11 +196,11 @@ def seeding(groups: Groups, whose: str) -> list[Answer]:
 
 def mixtures(groups: Groups, whose: str) -> list[tuple[str, str, Sequence[Row]]]:
     """Return the mixtures: the algorithm, it and the kind in words, and the runs; six of each, as in the paper."""
-    kinds = {"two random means": "mixture", "a split mean": "split"}
-    every = [
-        (name, f"{name}, {words}", groups[f"{whose}.{kind}.{name}"]) for name in OURS for words, kind in kinds.items()
-    ]
-    return [each for each in every if each[2]]
+    found = []
+    for name in OURS:
+        for words, kind in (("two random means", "mixture"), ("a split mean", "split")):
+            found.append((name, f"{name}, {words}", groups[f"{whose}.{kind}.{name}"]))
+    return [each for each in found if each[2]]
 
 
 def specialized(run: Row) -> bool:

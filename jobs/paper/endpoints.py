@@ -119,17 +119,12 @@ def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
 
 def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, Any]) -> str:
     """Return text, released or other: whose settings a run has, of those that its algorithm uses."""
-    mine: dict[str, Any] = {}
-    if algorithm != "MAML":
-        mine["l2"] = optimizer.get("l2")
-    if algorithm in ("MaxVar", "MaxEnt"):
-        mine["normalization"] = objective.get("normalization", "whiten")
-    if algorithm == "MaxEnt":
-        mine["bandwidth"] = round(objective.get("bandwidth", 1.0), 4)
-    if optimizer.get("name", "adam") in ("adam", "trpo"):
-        for name, theirs in RULES.items():
-            if mine.items() <= theirs.items():
-                return name
+    normalization, bandwidth = objective.get("normalization", "whiten"), round(objective.get("bandwidth", 1.0), 4)
+    mine = {"l2": optimizer.get("l2"), "normalization": normalization, "bandwidth": bandwidth}
+    used = list(mine)[: {"MAML": 0, "standard ES": 1, "MaxVar": 2, "MaxEnt": 3}[algorithm]]
+    for name, theirs in RULES.items():
+        if all(mine[key] == theirs[key] for key in used):
+            return name
     return "other"
 
 
@@ -229,18 +224,17 @@ def write_measured(results: Path) -> Path:
     """Write heritability.csv: rows of all measurements that the blocks keep, and the older ones."""
     path = results / MEASURED
     rows = {(row["mean"], row["engine"]): row for row in (read(path) if path.exists() else [])}
-    raw: dict[str, Any] = {}
+    raw = {}
     for block in sorted(results.glob("*.h5")):
-        places, runs = read_by_start(block), {run.name: run for run in read_block(block)}
-        raw |= places
-        for name, each in places.items():
-            row = row_of(name, each, runs)
-            rows[row["mean"], row["engine"]] = row
-    for name, first in sorted(raw.items()):
-        again = raw.get(name.replace("-starts", "-again-starts"))
+        runs = {run.name: run for run in read_block(block)}
+        for name, places in read_by_start(block).items():
+            row = row_of(name, places, runs)
+            key = row["mean"], row["engine"]
+            rows[key], raw[key] = row, places
+    for (mean, engine), places in raw.items():
+        again = raw.get((f"{mean}-again", engine))
         if again is not None:
-            parts = {f"twice_{part}": f"{value:.6g}" for part, value in twice(first, again).items()}
-            rows[mean_of(name), "mujoco"] |= parts
+            rows[mean, engine] |= {f"twice_{part}": f"{value:.6g}" for part, value in twice(places, again).items()}
     columns = dict.fromkeys(key for row in rows.values() for key in row)
     path.write_text(as_csv([row for _, row in sorted(rows.items())], columns), encoding="utf-8")
     return path
