@@ -87,21 +87,20 @@ def update() -> None:
 
 def main() -> None:
     """Run one of the commands."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    each = commands.add_parser("pack", help="add runs of folders of small files to their blocks")
-    each.add_argument("folders", nargs="+", type=Path)
-    commands.add_parser("update", help="write numbers.csv, heritability.csv, figures and the tables of the docs")
-    commands.add_parser("quoted", help="print the numbers that pages quote, by source")
-    given = parser.parse_args()
-    match given.command:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["pack", "update", "quoted"])
+    parser.add_argument("folders", nargs="*", type=Path, help="of small files, for `pack`")
+    told = parser.parse_args()
+    if (told.command == "pack") != bool(told.folders):
+        parser.error("expected folders with `pack`, and only there")
+    match told.command:
         case "pack":
-            pack(given.folders, RESULTS)
+            pack(told.folders, RESULTS)
+        case "update":
+            update()
         case "quoted":
             text = "".join(page.read_text(encoding="utf-8") for page in QUOTING)
             print(*(f"{value:<12.6g} {name}" for name, value in sources(text).items()), sep="\n")
-        case "update":
-            update()
 
 
 if __name__ == "__main__":
