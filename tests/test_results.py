@@ -93,8 +93,9 @@ def test_a_source_is_a_group_of_runs_a_column_and_what_to_do_with_it() -> None:
         assert quoted.quoted(source, known) == pytest.approx(value), source
     assert quoted.quoted("b b / a: x low", known) < 16 < quoted.quoted("b b / a: x high", known)
     assert quoted.quoted("b b / a: x p", known) == pytest.approx(0.1, abs=0.05)
-    with pytest.raises(KeyError):
-        quoted.quoted("a: x upside down", known)
+    for source in ("a: x upside down", "c: runs", "a / c: x"):  # c has no runs
+        with pytest.raises(KeyError):
+            quoted.quoted(source, {**known, "c": []})
 
 
 def test_every_number_that_names_its_source_has_its_value() -> None:

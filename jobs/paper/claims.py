@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from groups import MAXENT, MAXVAR, RULES, Groups, Row, column, has_ring, number, planned
-from groups import STANDARD as ES
+from groups import RULES, Groups, Row, column, has_ring, number, planned
 from page_tables import lines
 from places import FAR
 from rules import LEVEL, mann_whitney, ratio
@@ -30,7 +29,7 @@ REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only",
 COVERED = "coverage_last_10"
 SPECIAL = 0.5  # least specialization of two networks
 BEST = 7.854  # of the interference task: 5 pi / 2
-OURS = MAXVAR, MAXENT
+ES, OURS = "standard ES", ("MaxVar", "MaxEnt")
 READINGS = ("other starts", "adapt"), ("own start", "adapt_best")  # of an evaluation after adaptation
 TESTED = ("MaxEnt", "MAML"), ("MaxEnt", "MaxVar"), ("MaxVar", "MAML")  # of adaptation
 PAPER = {"cheetah": {"MaxVar": 0.921, "MaxEnt": 0.939}, "ant": {"MaxVar": 0.854, "MaxEnt": 0.832}}
@@ -160,9 +159,9 @@ def adaptation(groups: Groups, whose: str, rival: str) -> list[Answer]:
         if not values[rival]:
             continue  # networks of MAML that are not kept say nothing about the own start
         tests = signs([(values[first], values[second]) for first, second in TESTED])
-        p, which = dict(zip(TESTED, tests, strict=True))[MAXENT, rival]
-        said = f"{np.mean(values[MAXENT]):.1f} against {np.mean(values[rival]):.1f}, p = {p:.2g}"
-        each = answer(start, said, verdict_of(which), *(values[name] for name in (MAXENT, rival) if name != "MAML"))
+        p, which = dict(zip(TESTED, tests, strict=True))["MaxEnt", rival]
+        said = f"{np.mean(values['MaxEnt']):.1f} against {np.mean(values[rival]):.1f}, p = {p:.2g}"
+        each = answer(start, said, verdict_of(which), *(values[name] for name in ("MaxEnt", rival) if name != "MAML"))
         found.append(against_maml(each, groups["MAML"]) if rival == "MAML" else each)
     return found
 

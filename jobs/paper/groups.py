@@ -24,7 +24,6 @@ from plan import ARMS
 NUMBERS, MEASURED = "numbers.csv", "heritability.csv"
 Row = dict[str, str]
 Groups = Mapping[str, Sequence[Row]]
-MAXVAR, MAXENT, STANDARD = "MaxVar", "MaxEnt", "standard ES"
 RULES = {"text": "text's rules", "released": "released rules"}
 PLANNED = 20  # the first seed of the sixth plan
 PAPERS = {"engine": "mujoco", "generations": "100", "population": "10000", "rollouts": "1", "starts": "fixed"}
@@ -97,12 +96,12 @@ def groups_of(rows: Sequence[Row], measured: Sequence[Row] = ()) -> Groups:
     for name in ("MAML", "offspring.MAML", "quarter.MAML"):
         found[name] = of_plan(found[name])
     # By the text's rules the first updates of the trainings are those from a random network.
-    found["seeding.text.random"] = found[f"text.ant.{STANDARD}"]
+    found["seeding.text.random"] = found["text.ant.standard ES"]
     found |= networks_of(rows, measured, "mujoco") | networks_of(rows, measured, "bullet", "bullet.")
     found |= {row["mean"]: [row] for row in measured if row["engine"] == "mujoco"}
     # Some groups have a name of their own in the pages.
-    found |= {kind: found[f"text.{kind}.{MAXVAR}"] + found[f"text.{kind}.{MAXENT}"] for kind in ("mixture", "split")}
-    found["cheetah.whitened"] = found[f"other.cheetah.{MAXENT}"]
+    found |= {kind: found[f"text.{kind}.MaxVar"] + found[f"text.{kind}.MaxEnt"] for kind in ("mixture", "split")}
+    found["cheetah.whitened"] = found["other.cheetah.MaxEnt"]
     ants = [row for key in ARMS if key.startswith("ant.") for row in found[key]]
     found["ant.even"] = [row for row in ants if row["rollouts"] == "1" and has_ring(row)]
     return found | in_bullet(rows)

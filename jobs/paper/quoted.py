@@ -28,6 +28,8 @@ def quoted(source: str, groups: Groups) -> float:
     who, _, what = source.partition(": ")
     name, *how = what.split()
     first, *second = [[row for name in names.split("+") for row in groups[name]] for names in who.split(" / ")]
+    if not all((first, *second)):
+        raise KeyError(source)
     if second:
         return compared(first, second[0], name, how)
     values = [abs(value) if name.startswith("|") else value for value in column(first, name.strip("|"))]
