@@ -9,6 +9,7 @@ import claims
 import endpoints
 import groups
 import numpy as np
+import page_tables
 import pytest
 from blocks import KeptRun
 from claims import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer
@@ -213,3 +214,13 @@ def test_components_specialize_if_five_of_six_do_so_away_from_the_start() -> Non
     assert claims.specialization(groups_of(alone + both[:5]), "text")[0].limit == "5 of 6 runs"
     wide = [{**row, "coverage_last_10": f"{3 * float(row['coverage_last_10'])}"} for row in both]
     assert claims.coverage(groups_of(alone + wide), "text")[0].verdict == NOT_REPRODUCED
+
+
+def test_an_arm_of_heritability_is_a_row_once_its_networks_are_measured() -> None:
+    trained = made_up(2, algorithm="MaxEnt", robot="ant", rules="text", distance_last_10=20.0, evenness_last_10=0.5)
+    trained = [{**row, "digest": row["seed"]} for row in trained]
+    usual = {"engine": "mujoco", "heritable": "30", "heritable_share": "0.1", "ring": "0.2"}
+    measured = [{**usual, "mean": f"ant-maxent-mujoco-seed{row['seed']}", "digest": row["digest"]} for row in trained]
+    first, second = (page_tables.arms(groups_of(trained, some), "ant").splitlines()[2:] for some in ([], measured))
+    assert not first and [line.partition(" | ")[0] for line in second] == ["| the text's rules, one start"]
+    assert "| 20, 21 | 30 (30 to 30) | 10 % (10 to 10) | - | 2 of 2 | 0 of 2 | 20 (20 to 20) |" in second[0]

@@ -133,8 +133,8 @@ def in_bullet(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def by_words(groups: Groups, arms: Iterable[str]) -> dict[str, list[Row]]:
-    """Return the networks of some arms by the words that tables have for these; two may have the same."""
+    """Return the networks of those arms that have some, by the words that tables have; two may have the same."""
     found: dict[str, list[Row]] = {}
     for arm in arms:
         found.setdefault(ARMS[arm]["shown"], []).extend(groups[arm])
-    return found
+    return {words: runs for words, runs in found.items() if runs}
