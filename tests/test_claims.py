@@ -9,29 +9,28 @@ import claims
 import endpoints
 import groups
 import numpy as np
+import page_tables
 import pytest
-import rules
 from blocks import KeptRun
 from claims import DIRECTION, NOT_REPRODUCED, OPEN, REPRODUCED, Answer
-from groups import Arms
+from groups import Groups, groups_of
 from support.program import needs_results
 
 NAMES = {"distance": claims.DISTANCE, "near": claims.NEAR, "side": "side_90_99", "evenness": "evenness_90_99"}
 
 
-def arms(robot: str, count: int = 12, **values: dict[str, Any]) -> Arms:
-    """Return arms of runs; a value is that of all runs, with a little spread, or a list."""
-    found: Arms = {}
+def arms(robot: str, count: int = 12, **values: dict[str, Any]) -> Groups:
+    """Return groups of runs; a value is that of all runs, with a little spread, or a list."""
+    found = {}
     names = {"es": claims.ES, "maxvar": "MaxVar", "maxent": "MaxEnt"}
     usual = {"distance": 10.0, "near": 0.1, "side": 0.4, "evenness": 0.5}
     for name, given in values.items():
-        arm = ("text", robot, names[name])
         numbers = {NAMES[key]: value for key, value in {**usual, **given}.items()}
         runs = []
         for k in range(count):
             each = {key: v[k] if isinstance(v, list) else v * (1 + 0.001 * k) for key, v in numbers.items()}
             runs.append({"run": f"{name}-{k}", **{key: f"{value}" for key, value in each.items()}})
-        found[arm] = runs
+        found[f"text.{robot}.{names[name]}"] = runs
     return found
 
 
@@ -53,7 +52,7 @@ def test_a_distance_is_not_reproduced_if_the_other_side_goes_further_and_open_if
 
 
 def test_a_difference_of_maxvar_and_maxent_is_not_reproduced_and_none_is_not_decided() -> None:
-    found = arms("cheetah", maxvar={"distance": 5.0}, maxent={}) | arms("ant", maxvar={}, maxent={})
+    found = {**arms("cheetah", maxvar={"distance": 5.0}, maxent={}), **arms("ant", maxvar={}, maxent={})}
     answers = claims.difference(found, "text")
     assert (verdict(answers, "cheetah"), verdict(answers, "ant")) == (NOT_REPRODUCED, OPEN)
 
@@ -77,13 +76,13 @@ def test_ten_of_twelve_runs_need_both_sides_or_a_ring_and_six_or_fewer_fail(ther
     )
     for some in (even, near):
         assert (
-            verdict(claims.counted(arms("ant", maxvar=some, maxent={}), "text", "ant", rules.has_ring), "MaxVar")
+            verdict(claims.counted(arms("ant", maxvar=some, maxent={}), "text", "ant", groups.has_ring), "MaxVar")
             == expected
         )
 
 
 def test_with_fewer_than_twelve_runs_nothing_is_decided() -> None:
-    found = arms("cheetah", 11, es={}, maxvar={}) | arms("cheetah", 12, maxent={})
+    found = {**arms("cheetah", 11, es={}, maxvar={}), **arms("cheetah", 12, maxent={})}
     answers = claims.counted(found, "text", "cheetah", claims.has_both)
     assert claims.cell(answers) == (
         "MaxVar 11 of 11; MaxEnt 12 of 12: MaxVar **not decided** (11 of 12 runs), MaxEnt **reproduced**"
@@ -93,10 +92,13 @@ def test_with_fewer_than_twelve_runs_nothing_is_decided() -> None:
 
 def test_a_claim_of_several_tests_needs_all_of_them_with_holms_correction() -> None:
     low, high, mixed = [1.0, 2.0, 3.0, 4.0, 5.0], [6.0, 7.0, 8.0, 9.0, 10.0], [1.5, 2.5, 8.5, 9.5, 10.5]
-    assert claims.all_larger([(high, low)] * 3)[0] == REPRODUCED
-    assert claims.all_larger([(high, low), (mixed, low)])[0] == OPEN
-    assert claims.all_larger([(high, low), (low, high)])[0] == NOT_REPRODUCED
-    assert claims.all_larger([(high, low)] * 7)[0] == OPEN  # 7 times 0.0079 is above 0.05
+    for pairs, expected in (
+        ([(high, low)] * 3, REPRODUCED),
+        ([(high, low), (mixed, low)], OPEN),
+        ([(high, low), (low, high)], NOT_REPRODUCED),
+        ([(high, low)] * 7, OPEN),  # 7 times 0.0079 is above 0.05
+    ):
+        assert claims.verdict_of(*(which for _, which in claims.signs(pairs))) == expected
 
 
 @needs_results
@@ -121,19 +123,26 @@ def test_endpoints_are_means_of_the_last_ten_generations() -> None:
     assert {name: found[name] for name in expected} == pytest.approx(expected)
 
 
-def test_an_arm_has_the_runs_of_the_plan_and_the_released_cheetahs_of_all_plans() -> None:
+def test_a_group_has_the_runs_of_the_plan_and_the_cheetahs_of_all_plans() -> None:
     rows = [row for seed in (6, 20, 7, 21) for row in made_up(1, seed, algorithm="MaxEnt", robot="ant")]
     rows += [{**row, "robot": "cheetah", "rules": "released"} for row in rows]
-    found = groups.arms_of(rows)
-    assert [row["seed"] for row in found["text", "ant", "MaxEnt"]] == ["20", "21"]
-    assert len(found["released", "cheetah", "MaxEnt"]) == 4
+    found = groups_of(rows)
+    assert [row["seed"] for row in found["text.ant.MaxEnt"]] == ["20", "21"]
+    assert len(found["released.cheetah.MaxEnt"]) == 4 and not found["text.ant.MaxVar"]
     assert [row["seed"] for row in groups.of_plan(rows[:3])] == ["6", "7"]
 
 
 def made_up(count: int, first_seed: int = 20, **facts: Any) -> list[groups.Row]:
     """Return rows of runs; a number is that of all of them, with a little spread."""
-    usual = {"robot": "cheetah", "rules": "text", "kind": "training", "direction": "", "start": "random"}
-    usual |= {**groups.PAPERS_ROBOTS, "generations": "100", "std": "0.02"}
+    usual = {
+        "block": "sixth",
+        "robot": "cheetah",
+        "rules": "text",
+        "kind": "training",
+        "direction": "",
+        "start": "random",
+    }
+    usual |= {**groups.PAPERS, "std": "0.02", "digest": ""}
     rows = []
     for k in range(count):
         numbers = {name: f"{v * (1 + 0.01 * k)}" if isinstance(v, float) else v for name, v in facts.items()}
@@ -150,32 +159,32 @@ def adapted(name: str, count: int, other: float, own: float | None, **facts: Any
 def test_short_runs_of_maml_can_only_speak_against_a_claim(other: float, expected: str) -> None:
     rows = adapted("MaxEnt", 12, other, 40.0) + adapted("MaxVar", 12, other / 2, 20.0)
     rows += adapted("MAML", 6, 30.0, None, first_seed=0, generations="375")
-    assert claims.adaptation(rows, "text", "MAML")[0].verdict == expected
-    (only,) = claims.adaptation(rows, "text", "MAML")
-    assert only.about == "other starts" and only.limit == "6 runs of MAML, three tenths of the steps"
-    assert [each.verdict for each in claims.adaptation(rows, "text", "MaxVar")] == [REPRODUCED] * 2
+    (only,) = claims.adaptation(groups_of(rows), "text", "MAML")
+    assert only.about == "other starts" and only.verdict == expected
+    assert only.limit == "6 runs of MAML, three tenths of the steps"
+    assert [each.verdict for each in claims.adaptation(groups_of(rows), "text", "MaxVar")] == [REPRODUCED] * 2
 
 
 def test_both_readings_of_an_evaluation_have_a_verdict_where_maml_has_all_of_its_steps() -> None:
     rows = adapted("MaxEnt", 12, 10.0, 40.0) + adapted("MaxVar", 12, 10.0, 20.0)
     rows += adapted("MAML", 6, 10.0, None, first_seed=0, generations="375")
     long = adapted("MAML", 6, 30.0, 30.0, first_seed=120, generations="1250")
-    answers = claims.adaptation(rows + long, "text", "MAML")
+    answers = claims.adaptation(groups_of(rows + long), "text", "MAML")
     assert [(each.about, each.verdict) for each in answers] == [
         ("other starts", NOT_REPRODUCED),
         ("own start", REPRODUCED),
     ]
     assert {each.limit for each in answers} == {"6 runs of MAML"}
-    assert "three tenths" in claims.adaptation(rows + long[:5], "text", "MAML")[0].limit
+    assert "three tenths" in claims.adaptation(groups_of(rows + long[:5]), "text", "MAML")[0].limit
     few = [row for row in rows if row["algorithm"] == "MAML" or int(row["seed"]) < 31]
-    assert claims.adaptation(few, "text", "MaxVar")[0].limit == "11 of 12 runs"
+    assert claims.adaptation(groups_of(few), "text", "MaxVar")[0].limit == "11 of 12 runs"
 
 
 def test_mutations_end_further_and_vary_more_if_all_eight_tests_say_so() -> None:
     facts: dict[str, Any] = {"kind": "sample", "population": "1000"}
     maml = [
         row
-        for std in claims.STDS
+        for std in ("0.02", "0.005")
         for row in made_up(6, 120, algorithm="MAML", distance_last=20.0, distance_variance_last=100.0, **facts, std=std)
     ]
     for variance, expected in ((150.0, REPRODUCED), (100.0, OPEN), (50.0, NOT_REPRODUCED)):
@@ -184,7 +193,7 @@ def test_mutations_end_further_and_vary_more_if_all_eight_tests_say_so() -> None
             for name in claims.OURS
             for row in made_up(12, algorithm=name, distance_last=30.0, distance_variance_last=variance, **facts)
         ]
-        (found,) = claims.offspring(maml + ours, "text")
+        (found,) = claims.offspring(groups_of(maml + ours), "text")
         assert (found.verdict, found.limit) == (expected, "6 runs of MAML")
 
 
@@ -194,7 +203,7 @@ def test_a_head_start_is_over_the_first_updates_of_the_runs_of_standard_es() -> 
     trained: dict[str, Any] = {**ant, "algorithm": "standard ES", "kind": "seeding", "x_20": 9.0}
     for x, expected in ((2.0, REPRODUCED), (1.0, OPEN), (0.5, NOT_REPRODUCED)):
         those = [row for name in claims.OURS for row in made_up(12, start=name, **{**trained, "x_5": x, "x_10": 3.0})]
-        answers = claims.seeding(rows + those, "text")
+        answers = claims.seeding(groups_of(rows + those), "text")
         assert [(each.about, each.verdict, each.limit) for each in answers] == [
             (name, expected, "") for name in claims.OURS
         ]
@@ -206,9 +215,22 @@ def test_components_specialize_if_five_of_six_do_so_away_from_the_start() -> Non
     for there, expected in ((6, REPRODUCED), (5, REPRODUCED), (4, OPEN), (2, NOT_REPRODUCED)):
         both = made_up(there, kind="mixture", specialization_last=0.6, slower_last=6.0, **facts)
         both += made_up(6 - there, 20 + there, kind="mixture", specialization_last=0.6, slower_last=3.0, **facts)
-        (found,) = claims.specialization(alone + both)
+        (found,) = claims.specialization(groups_of(alone + both), "text")
         assert (found.about, found.verdict) == ("MaxEnt, two random means", expected)
-        assert claims.coverage(alone + both)[0].verdict == REPRODUCED  # alike
-    assert claims.specialization(alone + both[:5])[0].limit == "5 of 6 runs"
+        assert claims.coverage(groups_of(alone + both), "text")[0].verdict == REPRODUCED  # alike
+    assert claims.specialization(groups_of(alone + both[:5]), "text")[0].limit == "5 of 6 runs"
     wide = [{**row, "coverage_last_10": f"{3 * float(row['coverage_last_10'])}"} for row in both]
-    assert claims.coverage(alone + wide)[0].verdict == NOT_REPRODUCED
+    assert claims.coverage(groups_of(alone + wide), "text")[0].verdict == NOT_REPRODUCED
+
+
+def test_an_arm_of_heritability_is_a_row_once_its_networks_are_measured() -> None:
+    trained = made_up(2, algorithm="MaxEnt", robot="ant", rules="other", distance_last_10=20.0, evenness_last_10=0.5)
+    trained = [{**row, "digest": row["seed"]} for row in trained]
+    usual = {"engine": "mujoco", "heritable": "30", "heritable_share": "0.1", "ring": "0.2"}
+    measured = [
+        {**usual, "mean": f"ant-maxent-authors-unit-mujoco-seed{row['seed']}", "digest": row["digest"]}
+        for row in trained
+    ]
+    first, second = (page_tables.arms(groups_of(trained, some), "ant").splitlines()[2:] for some in ([], measured))
+    assert not first and [line.partition(" | ")[0] for line in second] == ["| whitening, kernel 1.0, one start"]
+    assert "| 20, 21 | 30 (30 to 30) | 10 % (10 to 10) | - | 2 of 2 | 0 of 2 | 20 (20 to 20) |" in second[0]

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 
 import endpoints
+import groups
 import numpy as np
 import places
 import pytest
@@ -68,7 +69,7 @@ def test_what_is_not_the_same_with_another_rounding_is_chance() -> None:
 
 
 def test_heritability_csv_is_that_of_the_blocks(tmp_path: Path) -> None:
-    table = results.RESULTS / endpoints.MEASURED
+    table = results.RESULTS / groups.MEASURED
     for path in (table, *results.RESULTS.glob("*.h5")):
         shutil.copy(path, tmp_path)
     written = endpoints.write_measured(tmp_path).read_text(encoding="utf-8")

@@ -6,13 +6,12 @@
 The axis `run` has the runs by name. Metrics are [run, generation]. `last_position` [run, individual, axis] has up to
 1,000 offspring of the last generation, `last_component` their means in a mixture.
 `mutations` and `evaluations` [run, direction, number] are of few-shot adaptation: distances in the wanted direction.
-`policies/RUN` has the arrays of a trained mean, if the block keeps it: `results.py unpack` writes it.
 `by_start/NAME` [mutation, start, axis] has the raw places of a measurement (`measure --starts`) as float16; places.py
 computes its variances.
 `config` has the config of each run as TOML, `about` the rest as JSON: digest, sessions, machine, what it started from.
 
 A block is made from folders of small files, one for each run: run.json, metrics.csv, behaviors.npz, perhaps
-policy.npz and by_start.npz, and adaptations/NAME-adapt-left.json beside them. Of MAML, whose policy is adapted without
+by_start.npz, and adaptations/NAME-adapt-left.json beside them. Of MAML, whose policy is adapted without
 mutations, adaptations/NAME-adapt-left-own/ has a sample of it (of no width) from the start of the training.
 """
 
@@ -58,7 +57,6 @@ class KeptRun:
     component: NDArray[np.int8]  # [n]: the mean that each of them perturbs
     mutations: dict[str, Floats] = field(default_factory=dict)  # by direction: distances of all; of MAML's one policy
     evaluations: dict[str, Floats] = field(default_factory=dict)  # distances of the best one from other starts
-    policy: dict[str, Any] = field(default_factory=dict)  # the arrays of its policy.npz: the trained mean
 
     @cached_property
     def config(self) -> dict[str, Any]:
@@ -72,7 +70,7 @@ class KeptRun:
 
 
 def read_folder(folder: Path) -> KeptRun:
-    """Read the small files of a run but its adaptations, and its trained mean if it lies there."""
+    """Read the small files of a run but its adaptations."""
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     toml = about.pop("config")
     for session in about["sessions"]:
@@ -85,8 +83,7 @@ def read_folder(folder: Path) -> KeptRun:
     last, component = arrays["behavior"].astype(np.float64), arrays["parent"]
     chosen = np.sort(np.random.default_rng(0).permutation(len(last))[:LAST])
     about |= {"metrics": sorted(metrics), "adaptations": {}}
-    policy = dict(np.load(folder / "policy.npz")) if (folder / "policy.npz").exists() else {}
-    return KeptRun(folder.name, toml, about, metrics, last[chosen], component[chosen], policy=policy)
+    return KeptRun(folder.name, toml, about, metrics, last[chosen], component[chosen])
 
 
 def read_metrics(path: Path) -> dict[str, Floats]:
@@ -104,7 +101,7 @@ def with_adaptations(run: KeptRun, folder: Path) -> KeptRun:
     for way in WAYS:
         path = folder.parent / "adaptations" / f"{folder.name}-adapt-{way}.json"
         found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        if not found:  # `unpack` writes empty ones
+        if not found:  # there is none, or an empty one
             continue
         about[way] = {key: found[key] for key in found if "/" not in key and key not in ("config", "format")}
         mutations[way] = np.array(found.get("mutations/fitness", []))
@@ -165,12 +162,6 @@ def write_block(path: Path, runs: Sequence[KeptRun], by_start: Mapping[str, Any]
                 data.dims[place].attach_scale(file[dim])
         for name, raw in sorted((by_start or {}).items()):
             _numbers(file, f"by_start/{name}", np.asarray(raw, np.float16))
-        for run in runs:
-            for name, array in run.policy.items():
-                if array.dtype.kind == "U":
-                    _texts(file, f"policies/{run.name}/{name}", np.atleast_1d(array).tolist())
-                else:
-                    _numbers(file, f"policies/{run.name}/{name}", array)
 
 
 def _numbers(file: h5py.File, name: str, values: Any) -> Any:
@@ -188,14 +179,13 @@ def read_block(path: Path) -> list[KeptRun]:
     """Read the runs of a block."""
     with h5py.File(path) as file:
         arrays = {name: data[()] for name, data in file.items() if isinstance(data, h5py.Dataset)}
-        policies = {name: _policy(group) for name, group in file.get("policies", {}).items()}
     found = []
     for place, name in enumerate(name.decode() for name in arrays["run"]):
         toml, about = arrays["config"][place].decode(), json.loads(arrays["about"][place])
         metrics = {key: arrays[key][place, : about["generations"]].astype(np.float64) for key in about["metrics"]}
         last, component = arrays["last_position"][place].astype(np.float64), arrays["last_component"][place]
         there, axes = component >= 0, np.isfinite(last).any(axis=0)
-        run = KeptRun(name, toml, about, metrics, last[there][:, axes], component[there], policy=policies.get(name, {}))
+        run = KeptRun(name, toml, about, metrics, last[there][:, axes], component[there])
         for number, way in enumerate(WAYS):
             if way in about["adaptations"]:
                 run.mutations[way] = arrays["mutations"][place, number].astype(np.float64)
@@ -208,12 +198,3 @@ def read_by_start(path: Path) -> dict[str, Any]:
     """Read the raw places of a block: by the name of the measurement, [mutation, start, axis]."""
     with h5py.File(path) as file:
         return {name: data[()] for name, data in file.get("by_start", {}).items()}
-
-
-def _policy(group: h5py.Group) -> dict[str, Any]:
-    """Return the arrays of a policy, texts as numpy's texts."""
-    arrays = {name: data[()] for name, data in group.items()}
-    for name in ("layers", "about", "config"):
-        texts = np.array([text.decode() for text in arrays[name]])
-        arrays[name] = texts if name == "layers" else texts[0]
-    return arrays

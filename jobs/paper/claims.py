@@ -9,30 +9,13 @@ with six or fewer (two). Groups are alike if the interval of their ratio lies in
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from groups import (
-    MAXENT,
-    MAXVAR,
-    PLANNED,
-    RULES,
-    Arms,
-    Row,
-    adapted,
-    arms_of,
-    column,
-    maml_of,
-    mixture_runs,
-    number,
-    offspring_of,
-    seeding_runs,
-    select,
-    trainings,
-)
-from groups import STANDARD as ES
+from groups import RULES, Groups, Row, column, has_ring, number, planned
 from page_tables import lines
 from places import FAR
-from rules import LEVEL, has_ring, mann_whitney, ratio
+from rules import LEVEL, mann_whitney, ratio
 
 from ees_mpi.analysis.numbers.statistics import holm
 
@@ -43,10 +26,10 @@ MOST, FEW = 10, 6  # with so many of twelve runs a claim is reproduced; with so 
 SIX_RUNS, MOST_OF_SIX, FEW_OF_SIX = 6, 5, 2  # of mixtures
 ALIKE = 0.8, 1.25  # a ratio whose interval lies inside these is none
 REPRODUCED, DIRECTION, NOT_REPRODUCED, OPEN = "reproduced", "in direction only", "not reproduced", "not decided"
-STDS = ("0.02", "0.005")  # of the mutations of MAML
+COVERED = "coverage_last_10"
 SPECIAL = 0.5  # least specialization of two networks
 BEST = 7.854  # of the interference task: 5 pi / 2
-OURS = MAXVAR, MAXENT
+ES, OURS = "standard ES", ("MaxVar", "MaxEnt")
 READINGS = ("other starts", "adapt"), ("own start", "adapt_best")  # of an evaluation after adaptation
 TESTED = ("MaxEnt", "MAML"), ("MaxEnt", "MaxVar"), ("MaxVar", "MAML")  # of adaptation
 PAPER = {"cheetah": {"MaxVar": 0.921, "MaxEnt": 0.939}, "ant": {"MaxVar": 0.854, "MaxEnt": 0.832}}
@@ -87,9 +70,9 @@ def sign(first: Sequence[float], second: Sequence[float]) -> tuple[float, int]:
     return signs([(first, second)])[0]
 
 
-def verdict_of(sign: int) -> str:
-    """Return the verdict on a claim that the first group is larger."""
-    return {1: REPRODUCED, 0: OPEN, -1: NOT_REPRODUCED}[sign]
+def verdict_of(*signs: int) -> str:
+    """Return the verdict on a claim that the first group is larger, in all of its tests."""
+    return {1: REPRODUCED, 0: OPEN, -1: NOT_REPRODUCED}[min(signs)]
 
 
 def verdict_of_count(count: int, most: int, few: int) -> str:
@@ -97,11 +80,11 @@ def verdict_of_count(count: int, most: int, few: int) -> str:
     return REPRODUCED if count >= most else NOT_REPRODUCED if count <= few else OPEN
 
 
-def distance(arms: Arms, rules: str, robot: str) -> list[Answer]:
+def distance(groups: Groups, whose: str, robot: str) -> list[Answer]:
     """Compare the distances of both algorithms with those of standard ES."""
-    found, es = [], column(arms[rules, robot, ES], DISTANCE)
+    found, es = [], column(groups[f"{whose}.{robot}.{ES}"], DISTANCE)
     for name in OURS:
-        ours = column(arms[rules, robot, name], DISTANCE)
+        ours = column(groups[f"{whose}.{robot}.{name}"], DISTANCE)
         (p, which), interval = sign(es, ours), ratio(ours, es)
         inside = interval.low <= PAPER[robot][name] <= interval.high
         verdict = DIRECTION if which == 1 and not inside else verdict_of(which)
@@ -114,118 +97,109 @@ def has_both(run: Row) -> bool:
     return number(run, "side_90_99") >= SIDE
 
 
-def counted(arms: Arms, rules: str, robot: str, has: Callable[[Row], bool]) -> list[Answer]:
+def counted(groups: Groups, whose: str, robot: str, has: Callable[[Row], bool]) -> list[Answer]:
     """Count the runs that have both sides, or an even ring."""
     found = []
     for name in OURS:
-        runs = arms[rules, robot, name]
+        runs = groups[f"{whose}.{robot}.{name}"]
         count = sum(map(has, runs))
         found.append(answer(name, f"{count} of {len(runs)}", verdict_of_count(count, MOST, FEW), runs))
     return found
 
 
-def reached(arms: Arms, rules: str) -> list[Answer]:
+def reached(groups: Groups, whose: str) -> list[Answer]:
     """Return how many of 36 directions 1,000 individuals of the last generation reach; the plan has no rule for it."""
     found = []
     for name in OURS:
-        values = column(arms[rules, "ant", name], "directions_last")
+        values = column(groups[f"{whose}.ant.{name}"], "directions_last")
         said = f"{min(values):.0f} to {max(values):.0f} of 36"
         fewer = f"{len(values)} of {RUNS} runs, " * (len(values) < RUNS)
         found.append(Answer(name, said, OPEN, f"{fewer}no rule was planned"))
     return found
 
 
-def near(arms: Arms, rules: str) -> list[Answer]:
+def near(groups: Groups, whose: str) -> list[Answer]:
     """Compare the ants' shares near the start with those of standard ES, which should be larger."""
-    found, es = [], column(arms[rules, "ant", ES], NEAR)
+    found, es = [], column(groups[f"{whose}.ant.{ES}"], NEAR)
     for name in OURS:
-        ours = column(arms[rules, "ant", name], NEAR)
+        ours = column(groups[f"{whose}.ant.{name}"], NEAR)
         p, which = sign(es, ours)
         said = f"{np.mean(ours):.1%} against {np.mean(es):.1%}, p = {p:.2g}".replace("%", " %")
         found.append(answer(name, said, verdict_of(which), ours, es))
     return found
 
 
-def difference(arms: Arms, rules: str) -> list[Answer]:
+def difference(groups: Groups, whose: str) -> list[Answer]:
     """Compare the distances of MaxVar with those of MaxEnt; that they do not differ, no test can show."""
     found = []
     for robot in PAPER:
-        one, two = (column(arms[rules, robot, name], DISTANCE) for name in OURS)
+        one, two = (column(groups[f"{whose}.{robot}.{name}"], DISTANCE) for name in OURS)
         p, which = sign(one, two)
         found.append(answer(robot, f"{ratio(one, two)}, p = {p:.2g}", NOT_REPRODUCED if which else OPEN, one, two))
     return found
 
 
-def all_larger(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> tuple[str, list[float]]:
-    """Return the verdict on a claim that the first of each pair is larger; each p has Holm's correction."""
-    found = signs(pairs)
-    return verdict_of(min(which for _, which in found)), [p for p, _ in found]
-
-
 def against_maml(each: Answer, maml: Sequence[Row]) -> Answer:
     """Return an answer that names MAML's runs; those of the first plan are too short to speak for a claim."""
-    short = int(maml[0]["seed"]) < PLANNED
+    short = not planned(maml[0])
     limits = [*filter(None, [each.limit]), f"{len(maml)} runs of MAML", *["three tenths of the steps"] * short]
     verdict = OPEN if short and each.verdict == REPRODUCED else each.verdict
     return replace(each, verdict=verdict, limit=", ".join(limits))
 
 
-def adaptation(rows: Sequence[Row], whose: str, rival: str) -> list[Answer]:
+def adaptation(groups: Groups, whose: str, rival: str) -> list[Answer]:
     """Compare how far MaxEnt gets by adaptation with MAML, or with MaxVar: from other starts, and from its own.
 
     Holm's correction is that of three tests; the third is of MaxVar and MAML.
     """
-    arms, found = adapted(rows), []
-    runs = {name: arms.get((whose, "cheetah", name), []) for name in OURS} | {"MAML": maml_of(rows)}
+    found = []
     for start, key in READINGS:
-        values = {name: column(each, key) for name, each in runs.items()}
+        values = {name: column(groups[f"{whose}.cheetah.{name}"], key) for name in OURS}
+        values["MAML"] = column(groups["MAML"], key)
         if not values[rival]:
             continue  # networks of MAML that are not kept say nothing about the own start
         tests = signs([(values[first], values[second]) for first, second in TESTED])
-        p, which = tests[TESTED.index((MAXENT, rival))]
-        said = f"{np.mean(values[MAXENT]):.1f} against {np.mean(values[rival]):.1f}, p = {p:.2g}"
-        groups = [runs[name] for name in (MAXENT, rival) if name != "MAML"]
-        each = answer(start, said, verdict_of(which), *groups)
-        found.append(against_maml(each, runs["MAML"]) if rival == "MAML" else each)
+        p, which = dict(zip(TESTED, tests, strict=True))["MaxEnt", rival]
+        said = f"{np.mean(values['MaxEnt']):.1f} against {np.mean(values[rival]):.1f}, p = {p:.2g}"
+        each = answer(start, said, verdict_of(which), *(values[name] for name in ("MaxEnt", rival) if name != "MAML"))
+        found.append(against_maml(each, groups["MAML"]) if rival == "MAML" else each)
     return found
 
 
-def offspring(rows: Sequence[Row], whose: str) -> list[Answer]:
-    """Compare distances, and their variance, of 1,000 mutations with those of MAML; also at a quarter of its sd."""
-    maml = [offspring_of(rows, "MAML", std=std) for std in STDS]
-    ours = [offspring_of(rows, name, whose) for name in OURS]
+def offspring(groups: Groups, whose: str) -> list[Answer]:
+    """Compare distances, and their variance, of 1,000 mutations with those of MAML; also at a quarter of its std."""
+    maml = [groups["offspring.MAML"], groups["quarter.MAML"]]
+    ours = [groups[f"offspring.{whose}.{name}"] for name in OURS]
     pairs, words = [], []
     for key, name in (("distance_last", "distance"), ("distance_variance_last", "variance")):
-        groups = [column(group, key) for group in ours]
-        pairs += [(group, column(those, key)) for group in groups for those in maml]
-        means = " and ".join(f"{np.mean(group):.0f}" for group in groups)
+        pairs += [(column(runs, key), column(theirs, key)) for runs in ours for theirs in maml]
+        means = " and ".join(f"{np.mean(column(runs, key)):.0f}" for runs in ours)
         words.append(f"{name} {means} against {np.mean(column(maml[0], key)):.0f}")
-    return [against_maml(answer("", "; ".join(words), all_larger(pairs)[0], *ours), maml[0])]
+    verdict = verdict_of(*(which for _, which in signs(pairs)))
+    return [against_maml(answer("", "; ".join(words), verdict, *ours), maml[0])]
 
 
-def seeding(rows: Sequence[Row], whose: str) -> list[Answer]:
+def seeding(groups: Groups, whose: str) -> list[Answer]:
     """Compare the mean x of standard ES after 5, 10 and 20 updates from a trained and from a random network."""
-    starts = seeding_runs(rows, whose)
-    names = [name for name in OURS if name in starts]
-    pairs = [tuple(column(starts[each], f"x_{n}") for each in (name, "random")) for name in names for n in (5, 10, 20)]
-    verdict, p = all_larger(pairs)
-    found = []
-    for place, name in enumerate(names):
-        said = "{:.1f} against {:.1f}".format(*(np.mean(values) for values in pairs[3 * place + 2]))
-        said += f" after 20 updates, p at most {max(p[3 * place : 3 * place + 3]):.2g}"
-        found.append(answer(name, said, verdict, starts[name], starts["random"]))
+    random = groups[f"seeding.{whose}.random"]
+    starts = {name: runs for name in OURS if (runs := groups[f"seeding.{whose}.{name}"])}
+    keys = ("x_5", "x_10", "x_20")
+    tests = signs([(column(runs, key), column(random, key)) for runs in starts.values() for key in keys])
+    verdict, found = verdict_of(*(which for _, which in tests)), []
+    for place, (name, runs) in enumerate(starts.items()):
+        p = max(p for p, _ in tests[3 * place : 3 * place + 3])
+        means = " against ".join(f"{np.mean(column(each, 'x_20')):.1f}" for each in (runs, random))
+        found.append(answer(name, f"{means} after 20 updates, p at most {p:.2g}", verdict, runs, random))
     return found
 
 
-def mixtures(rows: Sequence[Row]) -> dict[str, list[Row]]:
-    """Return the mixtures by algorithm and kind in words; six runs each, as in the paper."""
-    kinds = {"two random means": "mixture", "a split mean": "split"}
-    return {
-        f"{name}, {words}": runs
-        for name in OURS
-        for words, kind in kinds.items()
-        if (runs := select(mixture_runs(rows, kind), algorithm=name))
-    }
+def mixtures(groups: Groups, whose: str) -> list[tuple[str, str, Sequence[Row]]]:
+    """Return the mixtures: the algorithm, it and the kind in words, and the runs; six of each, as in the paper."""
+    found = []
+    for name in OURS:
+        for words, kind in (("two random means", "mixture"), ("a split mean", "split")):
+            found.append((name, f"{name}, {words}", groups[f"{whose}.{kind}.{name}"]))
+    return [each for each in found if each[2]]
 
 
 def specialized(run: Row) -> bool:
@@ -233,26 +207,25 @@ def specialized(run: Row) -> bool:
     return number(run, "specialization_last") >= SPECIAL and number(run, "slower_last") >= FAR
 
 
-def specialization(rows: Sequence[Row]) -> list[Answer]:
+def specialization(groups: Groups, whose: str) -> list[Answer]:
     """Count the mixtures whose components specialize."""
     found = []
-    for words, runs in mixtures(rows).items():
+    for _, words, runs in mixtures(groups, whose):
         count, values = sum(map(specialized, runs)), column(runs, "specialization_last")
         said = f"{min(values):.2f} to {max(values):.2f}, with both beyond {FAR:.0f} units {count} of {len(runs)}"
         found.append(answer(words, said, verdict_of_count(count, MOST_OF_SIX, FEW_OF_SIX), runs, wanted=SIX_RUNS))
     return found
 
 
-def coverage(rows: Sequence[Row]) -> list[Answer]:
+def coverage(groups: Groups, whose: str) -> list[Answer]:
     """Compare how much space two components cover with the six runs of one network of the same seeds."""
-    groups, pairs = mixtures(rows), []
-    for words, runs in groups.items():
+    found, pairs = [], []
+    for name, _, runs in mixtures(groups, whose):
         seeds = {row["seed"] for row in runs}
-        alone = [row for row in trainings(rows, "ant", words.split(",")[0], "text") if row["seed"] in seeds]
-        pairs.append((column(runs, "coverage_last_10"), column(alone, "coverage_last_10")))
-    found: list[Answer] = []
-    for (words, runs), pair, (p, _) in zip(groups.items(), pairs, signs(pairs), strict=True):
-        interval = ratio(pair[0], pair[1])
+        alone = [row for row in groups[f"{whose}.ant.{name}"] if row["seed"] in seeds]
+        pairs.append((column(runs, COVERED), column(alone, COVERED)))
+    for (_, words, runs), pair, (p, _) in zip(mixtures(groups, whose), pairs, signs(pairs), strict=True):
+        interval = ratio(*pair)
         alike = ALIKE[0] < interval.low and interval.high < ALIKE[1]
         verdict = REPRODUCED if alike else NOT_REPRODUCED if p < LEVEL else OPEN
         said = "{:.0f} cells against {:.0f} with one, p = {:.2g}".format(*map(np.mean, pair), p)
@@ -260,12 +233,12 @@ def coverage(rows: Sequence[Row]) -> list[Answer]:
     return found
 
 
-def interference(rows: Sequence[Row]) -> list[Answer]:
+def interference(groups: Groups, whose: str) -> list[Answer]:
     """Return where MaxVar and MaxEnt settle, and how many of the runs are at the best value."""
-    settled = column(select(rows, robot="interference", generations="6000"), "x_settled")
+    settled = [x for name in OURS for x in column(groups[f"{whose}.interference.{name}"], "x_settled")]
     there = sum(abs(x - BEST) < 0.01 for x in settled)
     verdict = REPRODUCED if there == len(settled) else NOT_REPRODUCED
-    return [Answer("", f"x = {np.mean(settled):.3f} in {there} of {len(settled)} runs", verdict)]
+    return [Answer("", f"x = {np.mean(settled):.3f} in {there} of {len(settled)} runs", verdict)] if settled else []
 
 
 def cell(answers: Sequence[Answer]) -> str:
@@ -280,25 +253,28 @@ def cell(answers: Sequence[Answer]) -> str:
     return f"{said}: {', '.join(ends)}"
 
 
-def table(rows: Sequence[Row]) -> str:
+GOES = "mutations of the {} go {} (MaxVar) and {} (MaxEnt) times as far as those of standard ES"
+CLAIMS: list[tuple[Any, ...]] = [  # in words, the section of results.md, who answers, and with what more
+    (GOES.format("cheetah", 0.92, 0.94), SIDES_LINK, distance, "cheetah"),
+    ("they run to both sides", SIDES_LINK, counted, "cheetah", has_both),
+    ("mutations of the ant reach nearly all directions", RING_LINK, reached),
+    ("they form a ring", RING_LINK, counted, "ant", has_ring),
+    (GOES.format("ant", 0.85, 0.83), ANT_LINK, distance, "ant"),
+    ("fewer of them stay near the start", ANT_LINK, near),
+    ("MaxVar and MaxEnt do not differ in distance", ANT_LINK, difference),
+    ("MaxEnt adapts better than MAML", MAML_LINK, adaptation, "MAML"),
+    ("MaxEnt adapts better than MaxVar", MAML_LINK, adaptation, "MaxVar"),
+    ("mutations end further away than those of MAML, and vary more", MAML_LINK, offspring),
+    ("a trained network gives standard ES a head start", SEEDS_LINK, seeding),
+    ("two means that are trained together specialize", MIXED_LINK, specialization),
+    ("they cover no more space than one", MIXED_LINK, coverage),
+    ("on the interference task, training finds the best value, 7.854", MIXED_LINK, interference),
+]
+
+
+def table(groups: Groups) -> str:
     """Return the table of results.md: the claims of the paper, by the text's and by the released rules."""
-    arms, both = arms_of(rows), tuple(RULES)
-    goes = "mutations of the {} go {} (MaxVar) and {} (MaxEnt) times as far as those of standard ES"
-    body = [
-        (goes.format("cheetah", 0.92, 0.94), SIDES_LINK, [distance(arms, whose, "cheetah") for whose in both]),
-        ("they run to both sides", SIDES_LINK, [counted(arms, whose, "cheetah", has_both) for whose in both]),
-        ("mutations of the ant reach nearly all directions", RING_LINK, [reached(arms, whose) for whose in both]),
-        ("they form a ring", RING_LINK, [counted(arms, whose, "ant", has_ring) for whose in both]),
-        (goes.format("ant", 0.85, 0.83), ANT_LINK, [distance(arms, whose, "ant") for whose in both]),
-        ("fewer of them stay near the start", ANT_LINK, [near(arms, whose) for whose in both]),
-        ("MaxVar and MaxEnt do not differ in distance", ANT_LINK, [difference(arms, whose) for whose in both]),
-        ("MaxEnt adapts better than MAML", MAML_LINK, [adaptation(rows, whose, "MAML") for whose in both]),
-        ("MaxEnt adapts better than MaxVar", MAML_LINK, [adaptation(rows, whose, "MaxVar") for whose in both]),
-        ("mutations end further away than those of MAML, and vary more", MAML_LINK, [offspring(rows, w) for w in both]),
-        ("a trained network gives standard ES a head start", SEEDS_LINK, [seeding(rows, whose) for whose in both]),
-        ("two means that are trained together specialize", MIXED_LINK, [specialization(rows), []]),
-        ("they cover no more space than one", MIXED_LINK, [coverage(rows), []]),
-        ("on the interference task, training finds the best value, 7.854", MIXED_LINK, [interference(rows), []]),
-    ]
-    head = ("the paper says", "the text's rules", "the released rules")
-    return lines(head, [(f"[{words}](#{link})", *map(cell, cells)) for words, link, cells in body])
+    body = []
+    for words, link, claim, *more in CLAIMS:
+        body.append((f"[{words}](#{link})", *(cell(claim(groups, whose, *more)) for whose in RULES)))
+    return lines(("the paper says", "the text's rules", "the released rules"), body)

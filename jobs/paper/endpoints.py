@@ -12,6 +12,8 @@
     directions_last  how many of 36 directions one of the 1,000 kept offspring has reached
     correlation_last that of x and y, of the kept offspring if the block has no other
     slower_last      the smaller of the mean distances of the two components of a mixture, of the kept offspring
+    weights_ranks    how the weights correlate that MaxVar and MaxEnt give to the kept offspring of MaxEnt with the
+                     released rules; _whiten: with whitening and a kernel of 1; _narrow: with ranks and one of 0.1
 
 heritability.csv has a row per measurement (`measure --starts`) of a trained mean, from the raw places that a block
 keeps. Rows of older measurements, whose raw places are lost, stay as they are. `realised` is what mutations of selected
@@ -25,19 +27,18 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from blocks import WAYS, KeptRun, read_block, read_by_start
-from groups import Row, read
+from groups import MEASURED, NUMBERS, Row, read
 from places import FAR, measured, sectors, twice
 
+from ees_mpi import maxent_weights, maxvar_weights
 from ees_mpi.arrays import Floats
 from ees_mpi.spread import correlation
 
-NUMBERS, MEASURED = "numbers.csv", "heritability.csv"
 ALGORITHMS = {"fitness": "standard ES", "maxvar": "MaxVar", "maxent": "MaxEnt", "maml": "MAML"}
 RULES = {
     "text": {"normalization": "whiten", "bandwidth": 1.0, "l2": 0.05},
@@ -55,16 +56,20 @@ MEASURES = {  # column: metric
 }
 LAST = ("correlation", "distance_variance", "specialization")  # metrics whose last value is an endpoint
 DIRECTIONS = 36  # of 10 degrees
-UPDATES = (0, 5, 10, 20)
+UPDATES = (5, 10, 20)
+WEIGHTS: dict[str, tuple[Any, float]] = {  # rules, and the width of MaxEnt's kernel
+    "ranks": ("ranks", 0.5**0.5),
+    "whiten": ("whiten", 1.0),
+    "narrow": ("ranks", 0.1),
+}
 SETTLED = 500  # the last generations of an interference run
 
 
 def facts(run: KeptRun) -> Row:
-    """Return what a run is: robot, engine, rules, algorithm, sizes, seed, machine, date, digest."""
+    """Return what a run is: robot, engine, rules, algorithm, sizes, seed, start, digest."""
     task, population, about = run.config["task"], run.config["population"], run.about
     objective, optimizer = run.config.get("objective", {}), run.config.get("optimizer", {})
-    start, machine = json.loads(about["started_from"] or "{}"), about["sessions"][0]["machine"]
-    trained = about["kind"] == "run"
+    start, trained = json.loads(about["started_from"] or "{}"), about["kind"] == "run"
     method = run.config.get("method") or ("" if trained else start.get("method"))
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
     generations = run.generations
@@ -86,9 +91,6 @@ def facts(run: KeptRun) -> Row:
         "direction": f"{task.get('direction', 0.0):g}" if algorithm == "standard ES" else "",
         "start": f"{ALGORITHMS[start['objective']]}" if start.get("objective") in ALGORITHMS else "random",
         "start_digest": start.get("state_sha256", ""),
-        "machine": about["note"],
-        "gpu": " ".join(f"{name} {machine[name]}" for name in ("gpu", "gpu_driver", "warp") if name in machine),
-        "date": datetime.fromtimestamp(about["sessions"][0]["start"], UTC).strftime("%Y-%m-%d"),
         "digest": about["state_sha256"],
     }
 
@@ -117,30 +119,27 @@ def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
 
 def whose_rules(algorithm: str, objective: dict[str, Any], optimizer: dict[str, Any]) -> str:
     """Return text, released or other: whose settings a run has, of those that its algorithm uses."""
-    mine: dict[str, Any] = {}
-    if algorithm != "MAML":
-        mine["l2"] = optimizer.get("l2")
-    if algorithm in ("MaxVar", "MaxEnt"):
-        mine["normalization"] = objective.get("normalization", "whiten")
-    if algorithm == "MaxEnt":
-        mine["bandwidth"] = round(objective.get("bandwidth", 1.0), 4)
-    if optimizer.get("name", "adam") in ("adam", "trpo"):
-        for name, theirs in RULES.items():
-            if mine.items() <= theirs.items():
-                return name
+    normalization, bandwidth = objective.get("normalization", "whiten"), round(objective.get("bandwidth", 1.0), 4)
+    mine = {"l2": optimizer.get("l2"), "normalization": normalization, "bandwidth": bandwidth}
+    used = list(mine)[: {"MAML": 0, "standard ES": 1, "MaxVar": 2, "MaxEnt": 3}[algorithm]]
+    for name, theirs in RULES.items():
+        if all(mine[key] == theirs[key] for key in used):
+            return name
     return "other"
 
 
-def endpoints(run: KeptRun) -> Row:
-    """Return the endpoints that a run has, as text with six digits."""
-    metrics, found = run.metrics, {"seconds": seconds(run)}
+def endpoints(run: KeptRun, known: Row) -> Row:
+    """Return the endpoints that a run with these facts has, as text with six digits."""
+    metrics = run.metrics
     if "mean_x" in metrics:
-        found["x_settled"] = metrics["mean_x"][-SETTLED:].mean()
+        found = {"x_settled": metrics["mean_x"][-SETTLED:].mean()}
     else:
-        found |= places(run) | adaptations(run)
+        found = places(run) | adaptations(run)
         found |= {f"{name}_last": metrics[name][-1] for name in LAST if name in metrics}
         if run.config.get("objective", {}).get("name") == "fitness" and not run.config["task"].get("direction"):
             found |= {f"x_{n}": metrics["fitness_mean"][n] for n in UPDATES if n < run.generations}
+        if (known["kind"], known["rules"], known["algorithm"]) == ("training", "released", "MaxEnt"):
+            found |= weights(run)
     return {name: f"{value:.6g}" for name, value in found.items() if math.isfinite(value)}
 
 
@@ -180,18 +179,20 @@ def adaptations(run: KeptRun) -> dict[str, float]:
     return found
 
 
+def weights(run: KeptRun) -> dict[str, float]:
+    """Return how the weights correlate that MaxVar and MaxEnt give to the kept offspring, by three rules."""
+    found = {}
+    for name, (normalization, bandwidth) in WEIGHTS.items():
+        maxvar = maxvar_weights(run.last, normalization=normalization)
+        maxent = maxent_weights(run.last, normalization=normalization, bandwidth=bandwidth)
+        found[f"weights_{name}"] = np.corrcoef(maxvar, maxent)[0, 1]
+    return found
+
+
 def directions(place: Floats) -> int:
     """Return how many of 36 directions offspring have reached: beyond 5 units, and half the mean distance."""
     distance = np.hypot(*place.T)
     return len(np.unique(sectors(place[distance >= max(FAR, distance.mean() / 2)], DIRECTIONS)))
-
-
-def seconds(run: KeptRun) -> float:
-    """Return the seconds from the first to the last generation, without the time between sessions."""
-    lengths = np.diff(run.metrics["seconds_clock"])
-    later = [each["first_generation"] - 1 for each in run.about["sessions"] if each["first_generation"]]
-    lengths[later] = 0
-    return round(float(lengths.sum()), 1)
 
 
 def write(results: Path) -> Path:
@@ -205,7 +206,7 @@ def table(blocks: Iterable[Path]) -> str:
     """Return the text of numbers.csv, from the HDF5 files alone."""
     runs = [(path.stem, run) for path in sorted(blocks) for run in read_block(path)]
     known = [{"block": block, **facts(run)} for block, run in runs]
-    found = [endpoints(run) for _, run in runs]
+    found = [endpoints(run, each) for (_, run), each in zip(runs, known, strict=True)]
     columns = [*(known[0] if known else ()), *sorted({name for row in found for name in row})]
     return as_csv([first | second for first, second in zip(known, found, strict=True)], columns)
 
@@ -223,18 +224,17 @@ def write_measured(results: Path) -> Path:
     """Write heritability.csv: rows of all measurements that the blocks keep, and the older ones."""
     path = results / MEASURED
     rows = {(row["mean"], row["engine"]): row for row in (read(path) if path.exists() else [])}
-    raw: dict[str, Any] = {}
+    raw = {}
     for block in sorted(results.glob("*.h5")):
-        places, runs = read_by_start(block), {run.name: run for run in read_block(block)}
-        raw |= places
-        for name, each in places.items():
-            row = row_of(name, each, runs)
-            rows[row["mean"], row["engine"]] = row
-    for name, first in sorted(raw.items()):
-        again = raw.get(name.replace("-starts", "-again-starts"))
+        runs = {run.name: run for run in read_block(block)}
+        for name, places in read_by_start(block).items():
+            row = row_of(name, places, runs)
+            key = row["mean"], row["engine"]
+            rows[key], raw[key] = row, places
+    for (mean, engine), places in raw.items():
+        again = raw.get((f"{mean}-again", engine))
         if again is not None:
-            parts = {f"twice_{part}": f"{value:.6g}" for part, value in twice(first, again).items()}
-            rows[mean_of(name), "mujoco"] |= parts
+            rows[mean, engine] |= {f"twice_{part}": f"{value:.6g}" for part, value in twice(places, again).items()}
     columns = dict.fromkeys(key for row in rows.values() for key in row)
     path.write_text(as_csv([row for _, row in sorted(rows.items())], columns), encoding="utf-8")
     return path

@@ -1,10 +1,10 @@
-"""The tables of results.md and heritability.md, from the rows of numbers.csv and heritability.csv."""
+"""The tables of heritability.md, and how a table and its cells are written."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from groups import RULES, Networks, Row, by_words, column, number, select
-from rules import RING, has_ring
+from groups import RING, Groups, Row, by_words, column, has_ring
+from plan import ARMS
 
 
 def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -13,38 +13,17 @@ def lines(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "".join((first, "|---" * len(head) + "|\n", *others))
 
 
-def spread(values: Sequence[float], digits: int = 0, unit: str = "") -> str:
+def spread(values: Sequence[float], unit: str = "") -> str:
     """Return the mean of some values, and their range; a dash if there are none."""
     if not values:
         return "-"
-    mean, low, high = (f"{value:.{digits}f}" for value in (np.mean(values), min(values), max(values)))
+    mean, low, high = (f"{value:.0f}" for value in (np.mean(values), min(values), max(values)))
     return f"{mean}{unit} ({low} to {high})" if len(values) > 1 else f"{mean}{unit}"
 
 
 def percent(values: Sequence[float]) -> str:
     """Return the mean of some shares, and their range, in percent."""
     return spread([100 * value for value in values], unit=" %")
-
-
-def bullet(rows: Sequence[Row], arms: Networks) -> str:
-    """Return trained means of the replica, rolled out in Bullet, by robot and rules: distance, and sides or ring."""
-    homes = {row["digest"]: row for row in rows if row["kind"] == "training" and row["engine"] == "mujoco"}
-    words = {run["digest"]: words for words, runs in by_words(arms, "ant").items() for run in runs}
-    groups: dict[str, list[tuple[Row, Row]]] = {}
-    for row in select(rows, kind="sample", engine="bullet"):
-        home = homes[row["start_digest"]]
-        whose = RULES.get(home["rules"]) or words[home["digest"]]
-        groups.setdefault(f"{row['robot']}, {home['algorithm']}, {whose}", []).append((row, home))
-    table = []
-    for name, pairs in sorted(groups.items(), reverse=True):
-        ratios = [number(row, "distance_last") / number(home, "distance_last") for row, home in pairs]
-        if "cheetah" in name:
-            shown = [f"{100 * np.mean(column(each, 'left_last')):.0f} %" for each in zip(*pairs, strict=True)]
-        else:
-            shown = [f"{np.mean(column(each, 'evenness_last')):.2f}" for each in zip(*pairs, strict=True)]
-        table.append((name, f"{len(pairs)}", spread(ratios, 2), ", ".join(shown)))
-    head = ("trained in the replica", "runs", "distance, Bullet over replica")
-    return lines((*head, "sides or ring: Bullet, replica"), table)
 
 
 def seeds_of(runs: Sequence[Row]) -> str:
@@ -58,12 +37,12 @@ def seeds_of(runs: Sequence[Row]) -> str:
     return ", ".join(f"{part[0]} to {part[-1]}" if len(part) > 2 else ", ".join(map(str, part)) for part in parts)
 
 
-def arms(found: Networks, robot: str) -> str:
+def arms(groups: Groups, robot: str) -> str:
     """Return all arms with their seeds: what 200 mutations keep from unseen starts, and the rings of the ant."""
     head, table = [f"how the {robot} was trained", "seeds", "heritable variance", "share", "passed on"], []
     if robot == "ant":
         head += ["even rings", "even from other starts", "distance"]
-    for words, runs in by_words(found, robot).items():
+    for words, runs in by_words(groups, (key for key in ARMS if key.startswith(robot))).items():
         cells = [words, seeds_of(runs), spread(column(runs, "heritable"))]
         cells += [percent(column(runs, "heritable_share")), percent(column(runs, "realised"))]
         if robot == "ant":

@@ -23,27 +23,19 @@ from ees_mpi.errors import ConfigError, EesError
 from ees_mpi.terminal import say
 
 WORK = tomllib.loads(Path(__file__).with_name("plans.toml").read_text(encoding="utf-8"))
-ARMS = WORK["heritability"]  # by robot
 
 
-def arm_run(robot: str, key: str) -> str:
-    """Return the name of the runs of an arm, without engine and seed."""
-    name = ARMS[robot][key].get("name", key)
-    return f"{robot}-maxent-authors" if key == "ranks" else f"{robot}-maxent-authors-{name}"
+def arms_of(robot: str, arms: dict[str, Any]) -> dict[str, Any]:
+    """Return the arms of a robot of heritability, such as ant.four, with all that they do not say themselves."""
+    usual = {"preset": f"{robot}-maxent-authors", "do": ["train", "measure"]}
+    return {f"{robot}.{key}": {"name": f"{robot}-maxent-authors-{key}", **usual, **arm} for key, arm in arms.items()}
 
 
-def heritability() -> dict[str, Any]:
-    """Return the arms as blocks of a plan."""
-    found = {}
-    for robot, arms in ARMS.items():
-        usual = {"preset": f"{robot}-maxent-authors", "do": ["train", "measure"]}
-        for key, arm in arms.items():
-            run = {**usual, **arm, "name": arm_run(robot, key)}
-            found[f"{robot}-{key}"] = [{"seeds": arm["seeds"], "runs": [run]}]
-    return found
-
-
-PLANS: dict[str, Any] = {"paper": WORK["paper"], "heritability": heritability()}
+ARMS = {key: arm for robot, arms in WORK["heritability"].items() for key, arm in arms_of(robot, arms).items()}
+PLANS: dict[str, Any] = {
+    "paper": WORK["paper"],
+    "heritability": {key.replace(".", "-"): [{"seeds": arm["seeds"], "runs": [arm]}] for key, arm in ARMS.items()},
+}
 
 
 @dataclass(frozen=True)

@@ -15,58 +15,12 @@ or several with +, then a column of numbers.csv or heritability.csv, and perhaps
 `python jobs/paper/results.py quoted` prints the sources and values of all pages; a test compares them with the pages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
-from pathlib import Path
 
-import groups as known
 import numpy as np
-from blocks import read_block
-from groups import MAXENT, MAXVAR, Row, column, number, select
-from rules import has_ring, mann_whitney, ratio
-
-from ees_mpi import maxent_weights, maxvar_weights
-
-Groups = Mapping[str, Sequence[Row]]
-WAYS = {"ranks": ("ranks", 0.5**0.5), "whiten": ("whiten", 1.0), "narrow": ("ranks", 0.1)}  # and the kernel of MaxEnt
-
-
-def groups_of(rows: Sequence[Row], measured: Sequence[Row], results: Path) -> Groups:
-    """Return all groups of runs that a page may name."""
-    arms = known.networks_of(rows, measured)
-    found = {".".join(key): runs for key, runs in known.arms_of(rows).items()} | arms
-    found |= {f"bullet.{key}": runs for key, runs in known.networks_of(rows, measured, "bullet").items()}
-    every = [row for key, runs in arms.items() if key.startswith("ant.") for row in runs]
-    found["ant.even"] = [row for row in every if row["rollouts"] == "1" and has_ring(row)]
-    whitened = {row["digest"] for row in arms["ant.whiten"]}
-    sampled = select(rows, kind="sample", engine="bullet")
-    found["bullet.samples"] = [row for row in sampled if row["start_digest"] in whitened]
-    found["cheetah.whitened"] = known.trainings(rows, "cheetah", MAXENT, "other")  # the only ones with other rules
-    found |= {row["mean"]: [row] for row in measured if row["mean"].startswith("gymnasium-")}
-    for whose in known.RULES:
-        found |= {f"seeding.{whose}.{start}": runs for start, runs in known.seeding_runs(rows, whose).items()}
-    found |= {kind: known.mixture_runs(rows, kind) for kind in ("mixture", "split")}
-    found |= {"MAML": known.maml_of(rows), "offspring.MAML": known.offspring_of(rows, "MAML")}
-    for whose, name in product(known.RULES, (MAXVAR, MAXENT)):
-        found[f"offspring.{whose}.{name}"] = known.offspring_of(rows, name, whose)
-    cheetahs, ants = found["released.cheetah.MaxEnt"], arms["ant.ranks"]
-    return found | weights("cheetah", cheetahs, results) | weights("ant", ants, results)
-
-
-def weights(robot: str, runs: Sequence[Row], results: Path) -> Groups:
-    """Return how the weights of MaxVar and MaxEnt correlate, in the last generation of each run, by three rules."""
-    blocks = {row["block"] for row in runs}
-    kept = {run.name: run for block in blocks for run in read_block(results / f"{block}.h5")}
-    found: dict[str, list[Row]] = {}
-    for row in runs:
-        last = kept[row["run"]].last
-        for way, (normalization, bandwidth) in WAYS.items():
-            maxvar = maxvar_weights(last, normalization=normalization)
-            maxent = maxent_weights(last, normalization=normalization, bandwidth=bandwidth)
-            correlation = np.corrcoef(maxvar, maxent)[0, 1]
-            found.setdefault(f"weights.{robot}.{way}", []).append({"correlation": f"{correlation}"})
-    return found
+from groups import Groups, Row, column, number
+from rules import mann_whitney, ratio
 
 
 def quoted(source: str, groups: Groups) -> float:
@@ -74,6 +28,8 @@ def quoted(source: str, groups: Groups) -> float:
     who, _, what = source.partition(": ")
     name, *how = what.split()
     first, *second = [[row for name in names.split("+") for row in groups[name]] for names in who.split(" / ")]
+    if not all((first, *second)):
+        raise KeyError(source)
     if second:
         return compared(first, second[0], name, how)
     values = [abs(value) if name.startswith("|") else value for value in column(first, name.strip("|"))]

@@ -2,33 +2,28 @@
 """Keep the results of runs in jobs/paper/results/: an HDF5 file per block of runs, and numbers.csv with a row per run.
 
     python jobs/paper/results.py pack runs/sixth ...       adds the runs of a folder of small files to its block
-    python jobs/paper/results.py unpack BLOCK FOLDER       writes how far its runs are, and their trained means
     python jobs/paper/results.py update                    numbers.csv, heritability.csv, figures, tables
     python jobs/paper/results.py quoted                    prints the numbers that pages quote, by their sources
 
-A trained mean that is copied into ees_mpi/trained needs a card like those beside it, and a line in the README there.
 The small files are those that this script wrote with the code of the plans (`git show 08614bcb:jobs/paper/results.py`,
 `collect`). They stay outside of git; blocks.py describes what a block keeps of them, endpoints.py the columns.
+A block keeps no trained mean (`policy.npz` among them). One that is copied into ees_mpi/trained needs a card like those
+beside it, and a line in the README there.
 """
 
 import argparse
-import json
 import re
 import sys
-import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import claims
 import endpoints
-import groups
 import numpy as np
 import page_tables as tables
-import tomli_w
 from blocks import read_block, read_by_start, read_folder, with_adaptations, write_block
-from quoted import groups_of, quoted
+from groups import read_groups
+from quoted import quoted
 
 from ees_mpi.errors import ConfigError, EesError
 
@@ -38,33 +33,15 @@ SHELF, DOCS = (HERE.parents[1] / "ees_mpi" / name for name in ("trained", "docs"
 QUOTING = (HERE.parents[1] / "README.md", *(DOCS / f"{name}.md" for name in ("results", "heritability", "fidelity")))
 
 
-# Keys that configs of the plans' commit have, and that this program does not know.
-GONE = ("optimizer.beta1", "optimizer.beta2", "optimizer.epsilon", "optimizer.std_lr", "task.integrator")
-
-
-def readable(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays of a trained mean with a config that this program reads."""
-    if not policy:
-        return {}
-    config = tomllib.loads(str(policy["config"]))
-    for section, _, name in (key.partition(".") for key in GONE):
-        config.get(section, {}).pop(name, None)
-    return {**policy, "config": np.array(tomli_w.dumps(config))}
-
-
 def pack(folders: Sequence[Path], results: Path) -> None:
-    """Add the runs of each folder to the block of its name, with the trained means that lie there."""
+    """Add the runs of each folder to the block of its name."""
     for folder in folders:
         found = [read_folder(path.parent) for path in sorted(folder.glob("*/run.json"))]
         if not found:
             raise ConfigError(f"{folder}: expected folders of small files with run.json in them")
         path = results / f"{folder.resolve().name}.h5"
         kept = {run.name: run for run in (read_block(path) if path.exists() else [])}
-        for run in found:
-            policy, before = readable(run.policy), kept.get(run.name)
-            if not policy and before and before.about["state_sha256"] == run.about["state_sha256"]:
-                policy = before.policy
-            kept[run.name] = replace(run, policy=policy)
+        kept |= {run.name: run for run in found}
         runs = [with_adaptations(run, folder / run.name) for run in kept.values()]
         by_start = read_by_start(path) if path.exists() else {}
         by_start |= {raw.parent.name: np.load(raw)["by_start"] for raw in folder.glob("*/by_start.npz")}
@@ -72,37 +49,18 @@ def pack(folders: Sequence[Path], results: Path) -> None:
         print(f"{path}: {len(runs)} runs, {path.stat().st_size / 1e6:.2f} MB")
 
 
-def unpack(block: Path, out: Path) -> None:
-    """Write what `run_list.py --results OUT` of the plans' commit reads: what is done, and means to go on from."""
-    for run in read_block(block):
-        folder = out / run.name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "run.json").write_text(json.dumps({"generations": run.generations}), encoding="utf-8")
-        if run.policy:
-            np.savez_compressed(folder / "policy.npz", **run.policy)
-        for way in run.evaluations:
-            (out / "adaptations").mkdir(exist_ok=True)
-            (out / "adaptations" / f"{run.name}-adapt-{way}.json").write_text("{}", encoding="utf-8")
-
-
-def read() -> tuple[list[groups.Row], list[groups.Row]]:
-    """Return the rows of numbers.csv and of heritability.csv."""
-    return groups.read(RESULTS / endpoints.NUMBERS), groups.read(RESULTS / endpoints.MEASURED)
-
-
 def pages() -> dict[str, dict[str, str]]:
     """Return the generated tables of each page of the docs, by the name of their markers."""
-    rows, measured = read()
-    arms = groups.networks_of(rows, measured)
+    known = read_groups(RESULTS)
     return {
-        "results.md": {"claims": claims.table(rows), "bullet": tables.bullet(rows, arms)},
-        "heritability.md": {"ants": tables.arms(arms, "ant"), "cheetahs": tables.arms(arms, "cheetah")},
+        "results.md": {"claims": claims.table(known)},
+        "heritability.md": {"ants": tables.arms(known, "ant"), "cheetahs": tables.arms(known, "cheetah")},
     }
 
 
 def sources(text: str) -> dict[str, float]:
     """Return the numbers that a text quotes, by the source that stands behind each."""
-    known = groups_of(*read(), RESULTS)
+    known = read_groups(RESULTS)
     return {name: quoted(name, known) for name in re.findall(r"<!-- ([^>]+?: [^>]+?)(?: %)? -->", text)}
 
 
@@ -129,26 +87,20 @@ def update() -> None:
 
 def main() -> None:
     """Run one of the commands."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    commands = parser.add_subparsers(dest="command", required=True)
-    each = commands.add_parser("pack", help="add runs of folders of small files to their blocks")
-    each.add_argument("folders", nargs="+", type=Path)
-    each = commands.add_parser("unpack", help="write how far the runs of a block are, and their trained means")
-    each.add_argument("block", help="such as sixth")
-    each.add_argument("folder", type=Path)
-    commands.add_parser("update", help="write numbers.csv, heritability.csv, figures and the tables of the docs")
-    commands.add_parser("quoted", help="print the numbers that pages quote, by source")
-    given = parser.parse_args()
-    match given.command:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("command", choices=["pack", "update", "quoted"])
+    parser.add_argument("folders", nargs="*", type=Path, help="of small files, for `pack`")
+    told = parser.parse_args()
+    if (told.command == "pack") != bool(told.folders):
+        parser.error("expected folders with `pack`, and only there")
+    match told.command:
         case "pack":
-            pack(given.folders, RESULTS)
-        case "unpack":
-            unpack(RESULTS / f"{given.block}.h5", given.folder)
+            pack(told.folders, RESULTS)
+        case "update":
+            update()
         case "quoted":
             text = "".join(page.read_text(encoding="utf-8") for page in QUOTING)
             print(*(f"{value:<12.6g} {name}" for name, value in sources(text).items()), sep="\n")
-        case "update":
-            update()
 
 
 if __name__ == "__main__":

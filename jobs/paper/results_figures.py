@@ -8,19 +8,7 @@ from typing import Any
 import numpy as np
 from blocks import KeptRun, read_block
 from endpoints import DIRECTIONS, directions
-from groups import (
-    RULES,
-    Row,
-    adapted,
-    arms_of,
-    by_words,
-    column,
-    mixture_runs,
-    networks_of,
-    read,
-    seeding_runs,
-    select,
-)
+from groups import RULES, Groups, Row, by_words, column, read_groups
 
 from ees_mpi.analysis.figures.style import Figure, drawing, explain, grid
 from ees_mpi.arrays import Floats
@@ -28,27 +16,29 @@ from ees_mpi.arrays import Floats
 ROWS = ("standard ES", "MaxVar", "MaxEnt")
 COLORS = {"standard ES": "black", "MaxVar": "#e69f00", "MaxEnt": "#0072b2", "random": "#777777", "MAML": "#cc79a7"}
 COMPONENTS = ("#0072b2", "#e69f00")
-MAIN = ("ranks", "whiten", "first", "own", "four", "long")  # arms of the ant that a figure shows
+MAIN = ("ant.ranks", "ant.whiten", "ant.first", "ant.own", "ant.four", "ant.long")  # arms that a figure shows
+STARTS = {"text": ("MaxEnt", "MaxVar", "random"), "released": ("random", "standard ES", "MaxEnt")}  # of standard ES
 SMALL = 4.6  # inches: a figure whose words a phone can show
-Arms = Mapping[tuple[str, str, str], Sequence[KeptRun]]  # by rules, robot and algorithm
+Kept = Mapping[str, Sequence[KeptRun]]  # groups, with all that blocks keep of their runs
 
 
 def draw(results: Path, out: Path) -> list[Path]:
     """Draw all figures; return their paths."""
     runs = {run.name: run for path in sorted(results.glob("*.h5")) for run in read_block(path)}
-    rows, measured = read(results / "numbers.csv"), read(results / "heritability.csv")
-    arms = {arm: [runs[row["run"]] for row in members] for arm, members in arms_of(rows).items()}
+    groups = read_groups(results)
+    kept = {name: [runs[row["run"]] for row in rows if "run" in row] for name, rows in groups.items()}
     out.mkdir(parents=True, exist_ok=True)
     with drawing():
         figures = {
-            "cheetah": draw_cheetah(arms),
-            "ant": draw_ant(arms),
-            "distance": draw_distance(arms),
-            "adaptation": draw_adaptation(rows),
-            "seeding": draw_seeding(runs, rows),
-            "mixtures": draw_mixtures(runs, rows),
-            "interference": draw_interference(runs, rows),
-            "heritability": draw_ants(by_words(networks_of(rows, measured), "ant", MAIN)),
+            "cheetah": draw_cheetah(kept),
+            "ant": draw_ant(kept),
+            "distance": draw_distance(kept),
+            "adaptation": draw_adaptation(groups),
+            "seeding": draw_seeding(kept),
+            "mixtures": draw_mixtures(kept),
+            "kernels": draw_kernels(kept),
+            "interference": draw_interference(kept),
+            "heritability": draw_ants(by_words(groups, MAIN)),
         }
         for name, figure in figures.items():
             how: dict[str, Any] = {"metadata": {"Software": None}, "bbox_inches": "tight", "pad_inches": 0.03}
@@ -61,9 +51,9 @@ def median_run(members: Sequence[KeptRun]) -> KeptRun:
     return sorted(members, key=lambda run: run.metrics["distance_mean"][-1])[len(members) // 2]
 
 
-def draw_cheetah(arms: Arms) -> Figure:
+def draw_cheetah(kept: Kept) -> Figure:
     """Draw where mutations of the cheetah end in the last generation: a line for the median run of each group."""
-    groups = {(words, name): arms[rules, "cheetah", name] for rules, words in RULES.items() for name in ROWS}
+    groups = {(words, name): kept[f"{rules}.cheetah.{name}"] for rules, words in RULES.items() for name in ROWS}
     figure, (panel,) = grid(1, 1, 3.0)
     figure.set_figwidth(SMALL)
     edges = np.linspace(-58, 58, 59)
@@ -81,11 +71,11 @@ def draw_cheetah(arms: Arms) -> Figure:
     return figure
 
 
-def draw_ant(arms: Arms) -> Figure:
+def draw_ant(kept: Kept) -> Figure:
     """Draw where mutations of the ant end in the last generation: a panel for the median run of each group."""
     figure, panels = grid(6, 3, 2.0, sharex=True, sharey=True)
     figure.set_figwidth(6.0)
-    groups = [(words, name, arms[rules, "ant", name]) for rules, words in RULES.items() for name in ROWS]
+    groups = [(words, name, kept[f"{rules}.ant.{name}"]) for rules, words in RULES.items() for name in ROWS]
     for panel, (words, name, members) in zip(panels, groups, strict=True):
         run = median_run(members)
         draw_places(panel, [(run.last, COLORS[name])], 46)
@@ -94,13 +84,13 @@ def draw_ant(arms: Arms) -> Figure:
     return figure
 
 
-def draw_distance(arms: Arms) -> Figure:
+def draw_distance(kept: Kept) -> Figure:
     """Draw the mean distance of mutations over generations: a line for each run, a panel for each robot and rules."""
     figure, panels = grid(4, 2, 2.0, sharex=True)
     figure.set_figwidth(6.0)
     for panel, (robot, rules) in zip(panels, itertools.product(("cheetah", "ant"), RULES), strict=True):
         for name in ROWS:
-            members = [run.metrics["distance_mean"] for run in arms[rules, robot, name]]
+            members = [run.metrics["distance_mean"] for run in kept[f"{rules}.{robot}.{name}"]]
             panel.plot(np.transpose(members), color=COLORS[name], linewidth=0.4, alpha=0.5)
             panel.plot(np.mean(members, axis=0), color=COLORS[name], linewidth=1.8, label=name)
         panel.set(title=f"{robot}, {RULES[rules]}", ylim=(0, 55 if robot == "cheetah" else 50), xlim=(0, 99))
@@ -112,30 +102,45 @@ def draw_distance(arms: Arms) -> Figure:
     return figure
 
 
-def draw_interference(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
+def draw_interference(kept: Kept) -> Figure:
     """Draw x over generations on the interference task, a line for each run."""
     figure, (panel,) = grid(1, 1, 2.0)
     figure.set_figwidth(SMALL)
     for name in ("MaxVar", "MaxEnt"):
-        for row in select(rows, robot="interference", algorithm=name, generations="6000"):
-            panel.plot(runs[row["run"]].metrics["mean_x"], color=COLORS[name], linewidth=0.7, label=name)
+        for run in kept[f"text.interference.{name}"]:
+            panel.plot(run.metrics["mean_x"], color=COLORS[name], linewidth=0.7, label=name)
     panel.axhline(5 * np.pi / 2, color="0.5", linewidth=0.7, linestyle=":")
     panel.set(xlabel="generation", ylabel="x", xlim=(0, 3000))
     explain(figure, [panel])
     return figure
 
 
-def draw_mixtures(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
+def draw_mixtures(kept: Kept) -> Figure:
     """Draw where mutations of each of two networks end: the runs with least, median and most specialization."""
     figure, panels = grid(6, 3, 2.0, sharex=True, sharey=True)
     figure.set_figwidth(6.0)
     kinds = {"mixture": "two random networks", "split": "one network, split"}
     for line, (kind, words) in zip((panels[:3], panels[3:]), kinds.items(), strict=True):
-        members = [runs[row["run"]] for row in mixture_runs(rows, kind)]
-        chosen = sorted(members, key=lambda run: run.metrics["specialization"][-1])
+        chosen = sorted(kept[kind], key=lambda run: run.metrics["specialization"][-1])
         for panel, run in zip(line, (chosen[0], chosen[len(chosen) // 2], chosen[-1]), strict=True):
             draw_places(panel, [(run.last[run.component == k], color) for k, color in enumerate(COMPONENTS)], 46)
             panel.set_title(f"{words}\nspecialization {run.metrics['specialization'][-1]:.2f}")
+    label_plane(panels, 3)
+    return figure
+
+
+def draw_kernels(kept: Kept) -> Figure:
+    """Draw where mutations of the ant end with whitening and three widths of the kernel: the median run of each."""
+    groups = {
+        "0.2154": kept["ant-maxent-authors-scott"],
+        "0.7071": [*kept["ant.whiten"], *kept["ant.first"]],
+        "1.0": kept["ant-maxent-authors-unit"],
+    }
+    figure, panels = grid(3, 3, 2.0, sharex=True, sharey=True)
+    figure.set_figwidth(6.0)
+    for panel, (width, members) in zip(panels, groups.items(), strict=True):
+        draw_places(panel, [(median_run(members).last, COLORS["MaxEnt"])], 46)
+        panel.set_title(f"kernel {width}")
     label_plane(panels, 3)
     return figure
 
@@ -157,13 +162,15 @@ def label_plane(panels: Sequence[Any], columns: int) -> None:
         panel.set_ylabel("final y")
 
 
-def draw_adaptation(rows: Sequence[Row]) -> Figure:
+def draw_adaptation(groups: Groups) -> Figure:
     """Draw how far adapted cheetahs get from other starts and from their own, and how often on the wrong side."""
-    groups = adapted(rows)
-    figure, (far, wrong) = grid(2, 2, 0.7 + 0.36 * len(groups), sharey=True)
+    names = {"MAML": "MAML"}
+    names |= {f"{rules}.cheetah.{name}": f"{name}\n{words}" for rules, words in RULES.items() for name in ROWS}
+    shown = [(words, groups[name]) for name, words in names.items() if column(groups[name], "adapt")]
+    figure, (far, wrong) = grid(2, 2, 0.7 + 0.36 * len(shown), sharey=True)
     figure.set_figwidth(5.6)
-    for place, ((*_, name), runs) in enumerate(groups.items()):
-        color, values = COLORS[name], column(runs, "adapt")
+    for place, (words, runs) in enumerate(shown):
+        color, values = COLORS[words.partition("\n")[0]], column(runs, "adapt")
         far.plot(values, [place] * len(values), "o", color=color, markersize=4, alpha=0.5)
         far.plot([np.mean(values)] * 2, [place - 0.35, place + 0.35], color=color, linewidth=2)
         own = column(runs, "adapt_best")
@@ -171,9 +178,7 @@ def draw_adaptation(rows: Sequence[Row]) -> Figure:
         missed, every = sum(column(runs, "adapt_wrong")), 20 * len(runs)
         wrong.barh(place, 100 * missed / every, color=color, height=0.6)
         wrong.text(100 * missed / every + 1.5, place, f"{missed:.0f} of {every}", va="center")
-    far.set_yticks(
-        range(len(groups)), [f"{name}\n{RULES[rules]}" if name != "MAML" else name for rules, _, name in groups]
-    )
+    far.set_yticks(range(len(shown)), [words for words, _ in shown])
     far.axvline(0, color="0.5", linewidth=0.5, linestyle=":")
     far.set(title="distance in the wanted direction", xticks=range(-10, 51, 10))
     wrong.set(title="on the wrong side, %", xlim=(0, 80))
@@ -183,13 +188,13 @@ def draw_adaptation(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def draw_seeding(runs: Mapping[str, KeptRun], rows: Sequence[Row]) -> Figure:
+def draw_seeding(kept: Kept) -> Figure:
     """Draw the mean x of standard ES towards +x on the ant against updates: a line for each run, by its start."""
     figure, panels = grid(2, 2, 2.6, sharex=True, sharey=True)
     figure.set_figwidth(6.0)
     for panel, (rules, words) in zip(panels, RULES.items(), strict=True):
-        for start, members in seeding_runs(rows, rules).items():
-            curves = np.array([runs[row["run"]].metrics["fitness_mean"][:21] for row in members])
+        for start in STARTS[rules]:
+            curves = np.array([run.metrics["fitness_mean"][:21] for run in kept[f"seeding.{rules}.{start}"]])
             label = {"random": "a random network", "standard ES": "standard ES, trained sideways"}.get(start, start)
             panel.plot(curves.T, color=COLORS[start], linewidth=0.5, alpha=0.5)
             panel.plot(curves.mean(axis=0), color=COLORS[start], linewidth=2, label=f"from {label}")

@@ -1,18 +1,15 @@
-"""Tests and ratios with their 90 % intervals, and what an even ring is."""
+"""Tests, and ratios with their 90 % intervals."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from groups import Row, number
-from places import FAR
 from scipy.stats import ttest_1samp, ttest_ind
 
 from ees_mpi.analysis.numbers import statistics
 
 LEVEL = 0.05
-RING = 1 / 3  # least evenness of an even ring
 
 
 @dataclass(frozen=True)
@@ -43,8 +40,3 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> tuple[float
     """Return the two-sided p, and whether the first group lies above the second."""
     u, p, _ = statistics.mann_whitney(np.asarray(first), np.asarray(second))
     return p, u > len(first) * len(second) / 2
-
-
-def has_ring(run: Row, ending: str = "_90_99") -> bool:
-    """Return whether an ant has an even ring."""
-    return number(run, f"evenness{ending}") >= RING and number(run, f"distance{ending}") >= FAR
