@@ -107,7 +107,7 @@ def test_places_of_an_own_environment_fill_all_columns_of_starts(run: Path, meas
     assert without[1].split() == heads and "distance" not in " ".join(without)
     for lines in (placed, without):
         assert any(line.startswith("std 0.5: ") and "belongs to the mutation" in line for line in lines)
-    assert [any("task.starts=own" in line for line in without)] == [row["heritable_share"] < 0.5]
+    assert [any("task.starts=common or own" in line for line in without)] == [row["heritable_share"] < 0.5]
 
 
 def test_starts_that_change_nothing_are_told() -> None:

@@ -85,7 +85,7 @@ def group_names(runs: Sequence[Run], without: str = "") -> list[str]:
         most = len(keys) if differing(alike) else MAX_SETTINGS
         for key in keys[:most]:
             word = key.removesuffix(".name").replace("noise.", "noise ").rpartition(".")[2]
-            name += f", {word} {config.get(key)}"
+            name += f", {word} {config.get(key, 'unset')}"
         names.append(name)
     return names
 

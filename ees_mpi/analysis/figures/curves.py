@@ -201,9 +201,10 @@ def measure(runs: Sequence[Run], cell: float | None = None) -> Figure:
             spare.legend(*panels[0].get_legend_handles_labels(), loc="center")
     first = [[sample_of(run, row).rollouts for row in range(run.generations)] for run, *_ in files.values()]
     frame = np.concatenate([places for rows in first for places in rows])
-    for panel, places, title, (run, *_) in zip(maps, first, files, files.values(), strict=True):
+    for panel, places, title, (run, *others) in zip(maps, first, files, files.values(), strict=True):
         _scatter(panel, run, places, frame, everywhere)
-        panel.set_title(textwrap.fill(f"where {drawn(run)} end: {title}", 34, max_lines=2, placeholder=" ..."))
+        which = f" (1 of {len(others) + 1} files)" if others else ""
+        panel.set_title(textwrap.fill(f"where {drawn(run)} end{which}: {title}", 34, max_lines=2, placeholder=" ..."))
         if in_words:
             lines = []
             for name, axis in axes.items():

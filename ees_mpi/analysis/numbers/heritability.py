@@ -122,7 +122,7 @@ LEGEND = {
 NOISY = "these rollouts cannot be repeated bit by bit, so the part of the two together holds their noise, too"
 ADVICE = (
     "If less than half belongs to the mutation, training from several starts may raise its part, for example with "
-    "task.rollouts=4 and task.starts=own, or with more, if it was trained so: `ees-mpi docs heritability`."
+    "task.rollouts=4 and task.starts=common or own, or with more, if it was trained so: `ees-mpi docs heritability`."
 )
 
 
