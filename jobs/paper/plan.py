@@ -74,7 +74,7 @@ def command(template: str, seed: int, run: dict[str, Any], sizes: Sizes) -> str:
     folder = "" if sizes.folder == Path() else shlex.quote(f"{sizes.folder}/")
     mujoco = "-mujoco" if sizes.engine == "mujoco" else ""
     name = run.get("name", preset)
-    words = {**WORK["settings"], "preset": preset, "seed": seed, "folder": folder, "mujoco": mujoco}
+    words = {**WORK["settings"], **run, "preset": preset, "seed": seed, "folder": folder, "mujoco": mujoco}
     words["run"] = f"{name}{mujoco}-seed{seed}"
     words["file"] = f"{folder}{words['run']}"
     words["engine"] = " ".join(f"--set {each}" for each in engine_of(preset, sizes.engine))
