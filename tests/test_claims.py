@@ -216,7 +216,7 @@ def test_components_specialize_if_five_of_six_do_so_away_from_the_start() -> Non
         both = made_up(there, kind="mixture", specialization_last=0.6, slower_last=6.0, **facts)
         both += made_up(6 - there, 20 + there, kind="mixture", specialization_last=0.6, slower_last=3.0, **facts)
         (found,) = claims.specialization(groups_of(alone + both), "text")
-        assert (found.about, found.verdict) == ("MaxEnt, two random means", expected)
+        assert (found.about, found.verdict) == ("MaxEnt, two random networks", expected)
         assert claims.coverage(groups_of(alone + both), "text")[0].verdict == REPRODUCED  # alike
     assert claims.specialization(groups_of(alone + both[:5]), "text")[0].limit == "5 of 6 runs"
     wide = [{**row, "coverage_last_10": f"{3 * float(row['coverage_last_10'])}"} for row in both]

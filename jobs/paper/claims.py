@@ -197,7 +197,7 @@ def mixtures(groups: Groups, whose: str) -> list[tuple[str, str, Sequence[Row]]]
     """Return the mixtures: the algorithm, it and the kind in words, and the runs; six of each, as in the paper."""
     found = []
     for name in OURS:
-        for words, kind in (("two random means", "mixture"), ("a split mean", "split")):
+        for words, kind in (("two random networks", "mixture"), ("a split one", "split")):
             found.append((name, f"{name}, {words}", groups[f"{whose}.{kind}.{name}"]))
     return [each for each in found if each[2]]
 
@@ -212,7 +212,7 @@ def specialization(groups: Groups, whose: str) -> list[Answer]:
     found = []
     for _, words, runs in mixtures(groups, whose):
         count, values = sum(map(specialized, runs)), column(runs, "specialization_last")
-        said = f"{min(values):.2f} to {max(values):.2f}, with both beyond {FAR:.0f} units {count} of {len(runs)}"
+        said = f"{count} of {len(runs)} ({min(values):.2f} to {max(values):.2f})"
         found.append(answer(words, said, verdict_of_count(count, MOST_OF_SIX, FEW_OF_SIX), runs, wanted=SIX_RUNS))
     return found
 
@@ -258,7 +258,7 @@ CLAIMS: list[tuple[Any, ...]] = [  # in words, the section of results.md, who an
     (GOES.format("cheetah", 0.92, 0.94), SIDES_LINK, distance, "cheetah"),
     ("they run to both sides", SIDES_LINK, counted, "cheetah", has_both),
     ("mutations of the ant reach nearly all directions", RING_LINK, reached),
-    ("they form a ring", RING_LINK, counted, "ant", has_ring),
+    ("they form an even ring", RING_LINK, counted, "ant", has_ring),
     (GOES.format("ant", 0.85, 0.83), ANT_LINK, distance, "ant"),
     ("fewer of them stay near the start", ANT_LINK, near),
     ("MaxVar and MaxEnt do not differ in distance", ANT_LINK, difference),
@@ -266,7 +266,7 @@ CLAIMS: list[tuple[Any, ...]] = [  # in words, the section of results.md, who an
     ("MaxEnt adapts better than MaxVar", MAML_LINK, adaptation, "MaxVar"),
     ("mutations end further away than those of MAML, and vary more", MAML_LINK, offspring),
     ("a trained network gives standard ES a head start", SEEDS_LINK, seeding),
-    ("two means that are trained together specialize", MIXED_LINK, specialization),
+    ("two networks that are trained together specialize", MIXED_LINK, specialization),
     ("they cover no more space than one", MIXED_LINK, coverage),
     ("on the interference task, training finds the best value, 7.854", MIXED_LINK, interference),
 ]

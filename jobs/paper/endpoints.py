@@ -162,6 +162,8 @@ def places(run: KeptRun) -> dict[str, float]:
             found |= {f"{name}_last": values[-1], f"{name}_last_10": values[-10:].mean()}
             if run.generations >= WINDOW.stop:
                 found[f"{name}_90_99"] = values[WINDOW].mean()
+    if len(run.last):
+        found["x_variance_last"] = np.nanvar(run.last[:, 0])
     if run.component.any():
         distance = np.linalg.norm(run.last, axis=1)
         found["slower_last"] = min(np.nanmean(distance[run.component == k]) for k in np.unique(run.component))
