@@ -178,8 +178,9 @@ def show_positions(source: Source, *positions: Floats) -> None:
         views["distance"] = [np.linalg.norm(each, axis=1) for each in positions]
     for name, samples in views.items():
         for engine, sample in zip(("Bullet", "replica", "Bullet, changed"), samples, strict=True):
-            gap, alike = f"{halves(sample):.2f} between halves", ""
-            if engine != "Bullet":
+            if engine == "Bullet":
+                gap, alike = f"{halves(sample):.2f} between halves", ""
+            else:
                 gap = f"{ks_2samp(sample, samples[0]).statistic:.2f}"
                 alike = f"{np.corrcoef(sample, samples[0])[0, 1]:.3f}"
             print(f"| {name}, {engine} | {sample.mean():.3f} | {sample.std():.3f} | {gap} | {alike} |", flush=True)
