@@ -24,7 +24,8 @@ def sources() -> list[Path]:
 
 def missing_in_jobs(text: str) -> list[str]:
     """Return the paths below jobs/, and the modules in it, that a text names and that do not exist."""
-    named = re.findall(r"(?<![\w-])jobs/([\w./-]*)([*$?{<]?)|\bjobs\.([\w.]+):\w", text)
+    # A pattern that begins with a plain word is searched much faster.
+    named = re.findall(r"jobs(?:(?<![\w-]jobs)/([\w./-]*)([*$?{<]?)|(?<!\wjobs)\.([\w.]+):\w)", text)
     paths = [(module.replace(".", "/") + ".py" if module else path.rstrip("."), more) for path, more, module in named]
     known = [path for path, _ in paths if (JOBS / path).exists()]
     begun = [path for path, more in paths if more and any(JOBS.glob(f"{path}*"))]  # the rest of it is a pattern

@@ -143,6 +143,7 @@ def test_a_figure_makes_no_mean_of_measurements_with_other_numbers_of_starts(
     assert code == 3 and "starts" in line and "--label" in line and not (tmp_path / "none.png").exists()
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_the_table_of_measure_says_where_the_policy_ends_and_not_where_it_was_before(own: Path, tmp_path: Path) -> None:
     path, out = tmp_path / "steps.h5", tmp_path / "measured.h5"
     done("train", own, *sets("task.behavior_steps=[2, 6]"), "-o", path)

@@ -150,6 +150,7 @@ def test_code_that_a_file_names_runs_in_no_command_without_the_flag(
     assert done(*calls[asking[0]], "--trust") and ran()
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_reading_and_starting_from_a_file_that_names_code_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     done("train", *words(OWN["A task"]), "--seed", 1, "--out", "other.h5")
     run = begin("A task")

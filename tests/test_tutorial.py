@@ -55,7 +55,7 @@ def test_the_notebook_runs_and_shows_the_effect(tmp_path: Path) -> None:
     assert len(code) > 5 and not any(line.startswith(("%", "!")) for cell in code for line in cell.splitlines())
     fewer = "\n".join(code)
     for many, few in (
-        ("cheetah, 16", "cheetah, 4"),
+        ("cheetah, 16", "cheetah, 2"),
         ("count=8", "count=2"),
         ("in range(40)", "in range(20)"),
         ("(0.002, 0.02, 0.1)", "(0.02, 0.1)"),

@@ -15,21 +15,18 @@ import sys
 from pathlib import Path
 
 
-def imports(path: Path, known: dict[str, Path], strings: bool) -> set[str]:
-    """Return the modules of the package that a file imports, at its top or inside functions; `strings`: or by one."""
-    found = set()
+def imports(path: Path, known: dict[str, Path]) -> tuple[set[str], set[str]]:
+    """Return the modules of the package that a file imports, at its top or inside functions, and those of strings."""
+    imported, loaded = set[str](), set[str]()
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            imported.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name if name in known else node.module for name in inside]
-        elif strings and isinstance(node, ast.Constant) and isinstance(node.value, str):
-            names = [node.value.partition(":")[0]]  # "ees_mpi.module:name", or its beginning in an f-string
-        else:
-            continue
-        found |= {name for name in names if name in known}
-    return found
+            imported.update(name if name in known else node.module for name in inside)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            loaded.add(node.value.partition(":")[0])  # "ees_mpi.module:name", or its beginning in an f-string
+    return imported & known.keys(), loaded & known.keys()
 
 
 def room(module: str) -> str:
@@ -55,12 +52,13 @@ def problems(package: Path) -> list[str]:
         known[".".join(parts).removesuffix(".__init__")] = path
     order = floors(ast.get_docstring(ast.parse((package / "__init__.py").read_text(encoding="utf-8"))) or "")
     found = [f"not in the module map: {name}" for name in sorted({*map(room, known)} - order.keys())]
-    for module, path in known.items():
-        for other in sorted(imports(path, known, strings=True)):
+    named = {module: imports(path, known) for module, path in known.items()}
+    for module, both in named.items():
+        for other in sorted(set.union(*both)):
             above, here = order.get(room(other), 0), order.get(room(module), 0)
             if room(other) not in (room(module), "__init__") and here >= above:
                 found.append(f"against the order: {module} imports {other}")
-    graph = {name: imports(path, known, strings=False) - {name} for name, path in known.items()}
+    graph = {module: imported - {module} for module, (imported, _) in named.items()}
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as error:

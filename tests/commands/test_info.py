@@ -55,6 +55,7 @@ def test_one_run_is_shown_with_its_config_dates_and_results() -> None:
     assert data["results"]["entropy"] == last and data["config"]["population"]["std"] == 0.5
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_the_numbers_of_a_measurement_are_shown_with_the_std_of_their_row(tmp_path: Path) -> None:
     out = tmp_path / "measured.h5"
     done("measure", "sweep0.h5", "--std", "0.1,0.7", "--count", 4, "-o", out)

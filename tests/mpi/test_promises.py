@@ -50,7 +50,8 @@ def whole(folder: Path) -> Path:
 
 @pytest.mark.slow(long=True)
 def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
-    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python, opens its task: all at once."""
+    """It is stopped, never starts MPI, sleeps in C and holds the GIL, loops in Python, opens its task, or is in an exit
+    handler after a complete run, for which the others wait in MPI_Finalize: all at once, because each takes 25 s."""
     missing = tmp_path / "missing.h5"  # the processes that wait for an absent rank are found by it
     out, slow = tmp_path / "stopped.h5", ("task.settings.seconds=0.02", "run.generations=1000", SHORT)
     stopped = training(breaking(out, 3, "task.settings.how=none", *slow), out)
@@ -63,6 +64,9 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
     how = {each: breaking(each, ranks, f"task.settings.how={each.stem}", *AT, SHORT) for each, ranks in files.items()}
     still = {each: start(words) for each, words in how.items()}
     undisturbed = whole(tmp_path)
+    at_exit = [tmp_path / f"{how} at exit.h5" for how in ("stop", "close", "sleep")]
+    words = {each: [f'task.settings.how="{each.stem}"', *AT, "run.generations=1", SHORT] for each in at_exit}
+    complete = {each: start(breaking(each, 2, *words[each])) for each in at_exit}
     for each, ended in still.items():
         error = ended.communicate(timeout=TIMEOUT)[1]
         assert ended.returncode == 1 and all_ended(each), error
@@ -75,22 +79,11 @@ def test_a_rank_that_stands_still_ends_the_job(tmp_path: Path) -> None:
     assert stopped.returncode == 1 and all_ended(out), errors[1]
     said, stacks = (errors[1].count(text) for text in ("run.stall_minutes", "Timeout ("))  # others are in a gather
     assert said <= 1 and said + stacks >= 1 and stacks < 3, errors[1]
-
-
-@pytest.mark.slow(long=True)
-def test_a_rank_that_stands_still_in_an_exit_handler_ends_the_job_which_is_complete(tmp_path: Path) -> None:
-    """The others wait for it in MPI_Finalize; a rank that only sleeps prints its own stack."""
-    ways = ("stop at exit", "close at exit", "sleep at exit")
-    files = {tmp_path / f"{how.split()[0]}.h5": how for how in ways}
-    jobs = {
-        out: start(breaking(out, 2, f'task.settings.how="{how}"', *AT, "run.generations=1", SHORT))
-        for out, how in files.items()
-    }
-    for out, job in jobs.items():
-        errors = job.communicate(timeout=TIMEOUT)[1]
-        assert job.returncode == 1 and all_ended(out), errors
-        assert info(out)["complete"] is True, errors
-    assert errors.count("Timeout (") == 1 and "MPI_Finalize" not in errors, errors
+    for each, ended in complete.items():
+        error = ended.communicate(timeout=TIMEOUT)[1]
+        assert ended.returncode == 1 and all_ended(each), error
+        assert info(each)["complete"] is True, error
+    assert error.count("Timeout (") == 1 and "MPI_Finalize" not in error, error  # the stack of the one that sleeps
 
 
 @pytest.mark.slow

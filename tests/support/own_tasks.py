@@ -144,6 +144,15 @@ class Drawn(Base):
         return np.full((self.view.height, self.view.width, 3), 99, np.uint8)
 
 
+class Capsule(Drawn):
+    """A robot of one limb, which lies at its place; it has no picture of its own."""
+
+    picture: Any = None
+
+    def limbs(self) -> Any:
+        return np.array([[self.x, 0.0, 0.3, self.x + 1.0, 0.0, 0.3, 0.2]])
+
+
 class TwoPlaces(Base):
     """Offspring around x = 2 go one way, around x = -2 the other; one mean can hold only one of these places."""
 

@@ -147,6 +147,7 @@ def test_samples_after_different_generations_are_noted(folder: Path, cheetah: Pa
     assert "MaxEnt-EES were trained for 1 to 3 generations" in note
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_mutations_of_different_stds_are_noted(folder: Path, cheetah: Path) -> None:
     other = walk(folder / "another.h5", "cheetah-maxvar", "run.seed=6")
     for run, stds in ((cheetah, "0.1,0.2"), (other, "0.1")):

@@ -59,6 +59,7 @@ def test_means_are_compared_where_they_were_evaluated_and_shown_where_not(cheeta
     assert "mean 0" in said and "mean 1" in said and said.count(SAME) == 1
 
 
+@pytest.mark.usefixtures("quick_figures")
 def test_an_individual_of_a_measurement_is_named_by_its_std(finished: Path, tmp_path: Path) -> None:
     done("measure", finished, "--std", "0.1,0.5", "--count", 4, "-o", tmp_path / "measured.h5")
     assert done("replay", tmp_path / "measured.h5", "--individual", 2).stdout.startswith("std 0.5, individual 2: ")

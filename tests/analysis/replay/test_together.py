@@ -4,7 +4,9 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.program import done
+from support.small_runs import walk as trained
 
 from ees_mpi.analysis.together import FLOOR, SHADES, Scene, color_of
 
@@ -59,3 +61,15 @@ def test_individuals_of_a_file_are_drawn_together_for_so_many_seconds(cheetah: P
     options = ["--together", "--video", tmp_path / "x.mp4", "--size", "160x120", "--seconds", 0.1]
     printed = done("replay", cheetah, *options).stdout
     assert printed.count(SAME) == 6 and "x.mp4: 4 frames" in printed  # steps 0, 2, 4, 6 of 0.0165 s
+
+
+@pytest.mark.parametrize(("kind", "together"), [("Capsule", ""), ("Capsule", "--together"), ("Drawn", "--together")])
+def test_limbs_and_places_of_a_task_of_the_user_are_drawn_in_one_scene(
+    kind: str, together: str, tmp_path: Path
+) -> None:
+    words = ("task.name=custom", f"task.function=support.own_tasks:{kind}")
+    run, film = trained(tmp_path / "run.h5", "interference-maxent", *words), tmp_path / "film.gif"
+    options = ["--individual", 1, *filter(None, [together]), "--video", film, "--size", "160x120", "--speed", 0.5]
+    said = done("replay", run, *options).stdout
+    assert "film.gif: 4 frames of 160 x 120" in said and said.count(SAME) == 1
+    assert film.read_bytes().startswith(b"GIF89a")

@@ -116,7 +116,11 @@ def test_several_seeds_have_their_mean_with_an_interval(finished: Path, tmp_path
     assert "Thin lines are runs" in page
 
 
-def test_a_report_compares_measurements_at_the_same_stds_only(finished: Path, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("quick_figures")
+def test_a_report_compares_measurements_at_the_same_stds_only(
+    finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_charts, "_svg", lambda *figure, **more: "")  # drawing takes most of the time
     paths = [tmp_path / f"{name}.h5" for name in ("one", "same", "other")]
     for path, stds in zip(paths, ("0.1,0.5", "0.1,0.5", "0.1"), strict=True):
         done("measure", finished, "--std", stds, "--count", 20, "-o", path)
