@@ -212,7 +212,7 @@ def specialization(groups: Groups, whose: str) -> list[Answer]:
     found = []
     for _, words, runs in mixtures(groups, whose):
         count, values = sum(map(specialized, runs)), column(runs, "specialization_last")
-        said = f"{count} of {len(runs)} ({min(values):.2f} to {max(values):.2f})"
+        said = f"{count} of {len(runs)} (specialization {min(values):.2f} to {max(values):.2f})"
         found.append(answer(words, said, verdict_of_count(count, MOST_OF_SIX, FEW_OF_SIX), runs, wanted=SIX_RUNS))
     return found
 
@@ -242,15 +242,14 @@ def interference(groups: Groups, whose: str) -> list[Answer]:
 
 
 def cell(answers: Sequence[Answer]) -> str:
-    """Return a cell of the table: what each group says, then the verdicts, once if they are the same."""
+    """Return a cell of the table: what each group says and its verdict, or one verdict behind all if it is the same."""
     if not answers:
         return "not run"
-    said = "; ".join(f"{each.about} {each.said}".strip() for each in answers)
-    limits = list(dict.fromkeys(each.limit for each in answers))
-    if len({each.verdict for each in answers}) == 1 and (all(limits) or limits == [""]):
-        return f"{said}: **{answers[0].verdict}**" + f" ({', '.join(limits)})" * all(limits)
-    ends = [f"{each.about} **{each.verdict}**" + f" ({each.limit})" * bool(each.limit) for each in answers]
-    return f"{said}: {', '.join(ends)}"
+    said = [f"{each.about} {each.said}".strip() for each in answers]
+    verdicts = [f"**{each.verdict}**" + f" ({each.limit})" * bool(each.limit) for each in answers]
+    if len(set(verdicts)) == 1:
+        return f"{'; '.join(said)}: {verdicts[0]}"
+    return "; ".join(f"{words}: {verdict}" for words, verdict in zip(said, verdicts, strict=True))
 
 
 GOES = "mutations of the {} go {} (MaxVar) and {} (MaxEnt) times as far as those of standard ES"
