@@ -37,6 +37,12 @@ def test_a_line_has_the_settings_of_its_plan() -> None:
     assert last == f"ees-mpi measure {name}.h5 --std 0.02 --count 200 --starts 20 --label {name} --out {name}-starts.h5"
 
 
+def test_each_part_of_maml_goes_on_from_the_one_before() -> None:
+    lines = [shlex.split(line) for line in plan.blocks("paper", ["maml"]) if " train " in line]
+    outs, starts = ([words[words.index(name) + 1] for words in lines if name in words] for name in ("--out", "--from"))
+    assert len(lines) == 60 and starts == [out for out in outs if "-part" in out]
+
+
 @pytest.mark.parametrize("name", plan.PLANS)
 def test_the_settings_of_a_plan_are_valid(name: str) -> None:
     pytest.importorskip("mujoco", exc_type=ImportError)

@@ -43,8 +43,7 @@ def train(request: TrainRequest) -> "Run":
     work = job_of(request, watch)
 
     def job(world: "ranks.Ranks") -> "Run":
-        plain = ["config"] if isinstance(request.config, (str, dict)) else []
-        check_same(world, request, "seed", "generations", "settings", *plain, "out")
+        check_same(world, request, "seed", "generations", "settings", "config", "out")
         try:
             path = work(world)
         except Interrupted as error:

@@ -286,7 +286,9 @@ def check_same(ranks: "Ranks", request: Any, *names: str) -> None:
     What makes a training another run counts, too: ranks that expect a run each would all get that of rank 0.
     """
     for name in names:
-        ranks.check_same(repr(getattr(request, name)).encode(), f"the argument {name}")
+        value = getattr(request, name)
+        text = value.to_toml() if hasattr(value, "to_toml") else repr(value)
+        ranks.check_same(text.encode(), f"the argument {name}")
 
 
 def policy_of(policy: Any, request: TrainRequest | MeasureRequest) -> "PolicySource":

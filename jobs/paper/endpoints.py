@@ -11,6 +11,7 @@
     evenness         the smallest sum of distances of eight sectors over their mean
     directions_last  how many of 36 directions one of the 1,000 kept offspring has reached
     correlation_last that of x and y, of the kept offspring if the block has no other
+    x_variance_last  the variance of x, of the kept offspring
     slower_last      the smaller of the mean distances of the two components of a mixture, of the kept offspring
     weights_ranks    how the weights correlate that MaxVar and MaxEnt give to the kept offspring of MaxEnt with the
                      released rules; _whiten: with whitening and a kernel of 1; _narrow: with ranks and one of 0.1
@@ -72,9 +73,8 @@ def facts(run: KeptRun) -> Row:
     start, trained = json.loads(about["started_from"] or "{}"), about["kind"] == "run"
     method = run.config.get("method") or ("" if trained else start.get("method"))
     algorithm = ALGORITHMS["maml" if method == "maml" else objective.get("name", "fitness")]
-    generations = run.generations
-    if algorithm == "MAML" and trained:
-        generations += start.get("generation", 0)  # of its first half
+    before = re.search(r"-part(\d+)-", start.get("path") or "") if trained else None  # equal parts of a run of MAML
+    generations = run.generations * (1 + int(before[1]) if before else 1)
     return {
         "run": run.name,
         "robot": robot_of(task),
@@ -109,11 +109,13 @@ def engine_of(task: dict[str, Any]) -> str:
 
 
 def kind_of(name: str, kind: str, population: dict[str, Any]) -> str:
-    """Return the kind of a run: training, seeding, mixture, split, sample, or starts (`measure --starts`)."""
+    """Return the kind of a run: training, part of one, seeding, mixture, split, sample, starts (`measure --starts`)."""
     if kind != "run":
         return "starts" if name.endswith("-starts") else "sample"
     if population["name"] == "mixture":
         return "split" if "split" in name else "mixture"
+    if re.search(r"-part\d", name):
+        return "part"
     return "seeding" if re.search(r"-(adapt|further)\b", name) else "training"
 
 

@@ -8,6 +8,7 @@
     ant.four               the networks of an arm of heritability: endpoints, and their measurement in the replica
     bullet.ant.four        the same, and their measurement in Bullet
     ant-maxent-authors-unit    the trainings of an arm of the plan's exploration, measured or not
+    gymnasium-ant-maxent   any single network that was measured, by its name
     bullet.ant-es-authors  mutations in Bullet of networks of these runs, with numbers of their runs in the replica
 
 Some pages have names of their own for a few more: the end of `groups_of`.

@@ -7,8 +7,8 @@
 
 The small files are those that this script wrote with the code of the plans (`git show 08614bcb:jobs/paper/results.py`,
 `collect`). They stay outside of git; blocks.py describes what a block keeps of them, endpoints.py the columns.
-A block keeps no trained mean (`policy.npz` among them). One that is copied into ees_mpi/trained needs a card like those
-beside it, and a line in the README there.
+A block keeps no trained mean: a `policy.npz` among the small files is left out. One that is copied into
+ees_mpi/trained needs a card like those beside it, and a line in the README there.
 """
 
 import argparse

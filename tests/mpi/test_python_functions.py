@@ -24,6 +24,7 @@ def test_all_ranks_get_the_run_or_the_error_in_several_calls(finished: Path, tmp
         "LockStepError the argument seed is not the same on all ranks": 3,
         "LockStepError the argument settings is not the same on all ranks": 3,
         "LockStepError the argument out is not the same on all ranks": 3,
+        "LockStepError the argument config is not the same on all ranks": 3,
         "LockStepError the argument run is not the same on all ranks": 3,
         "LockStepError the argument direction is not the same on all ranks": 3,
         "LockStepError the argument std is not the same on all ranks": 3,

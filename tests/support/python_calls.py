@@ -53,6 +53,7 @@ def several_calls() -> None:
         lambda: ees_mpi.train("interference-maxvar", f"{OUT}-{RANK}", seed=RANK),
         lambda: ees_mpi.train("interference-maxvar", OUT, settings={"population.std": 0.1 + RANK}),
         lambda: ees_mpi.train("interference-maxvar", f"{OUT}-{RANK}"),
+        lambda: ees_mpi.train(ees_mpi.load_config("interference-maxvar") if RANK else "interference-maxent", OUT),
         lambda: ees_mpi.sample(f"{OUT}-{RANK}", 4),
         lambda: ees_mpi.adapt(OUT, 90 * RANK),
         lambda: ees_mpi.measure(OUT, std=0.1 + RANK),
