@@ -1,5 +1,6 @@
 """The endpoints, verdicts and table of the paper's claims, on numbers that were made up."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -233,3 +234,17 @@ def test_an_arm_of_heritability_is_a_row_once_its_networks_are_measured() -> Non
     first, second = (page_tables.arms(groups_of(trained, some), "ant").splitlines()[2:] for some in ([], measured))
     assert not first and [line.partition(" | ")[0] for line in second] == ["| whitening, kernel 1.0, one start"]
     assert "| 20, 21 | 30 (30 to 30) | 10 % (10 to 10) | - | 2 of 2 | 0 of 2 | 20 (20 to 20) |" in second[0]
+
+
+def test_a_part_of_maml_is_no_training_and_the_last_one_counts_all_iterations() -> None:
+    task = "name = 'cheetah'\nengine = 'mujoco'"
+    config = f"[task]\n{task}\n[population]\nname = 'tasks'\nsize = 40\nstd = 0.02\n[run]\nseed = 1020"
+    started = json.dumps({"path": "runs/cheetah-maml-part9-mujoco-seed20.h5", "generation": 125})
+    about = {"generations": 125, "kind": "run", "started_from": started, "state_sha256": "d"}
+    runs = (
+        KeptRun(name, f"method = 'maml'\n{config}", about, {}, np.zeros((0, 1)), np.zeros(0, np.int8))
+        for name in ("cheetah-maml-mujoco-seed20", "cheetah-maml-part10-mujoco-seed20")
+    )
+    whole, part = map(endpoints.facts, runs)
+    assert (whole["kind"], whole["generations"], whole["algorithm"]) == ("training", "1250", "MAML")
+    assert groups.name_of(whole) == "MAML" and (part["kind"], groups.name_of(part)) == ("part", "")

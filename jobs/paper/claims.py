@@ -130,7 +130,7 @@ def near(groups: Groups, whose: str) -> list[Answer]:
 
 
 def difference(groups: Groups, whose: str) -> list[Answer]:
-    """Compare the distances of MaxVar with those of MaxEnt; that they do not differ, no test can show."""
+    """Compare the distances of MaxVar with those of MaxEnt; no rule of the plan could show that they do not differ."""
     found = []
     for robot in PAPER:
         one, two = (column(groups[f"{whose}.{robot}.{name}"], DISTANCE) for name in OURS)
